@@ -1,0 +1,55 @@
+# index_table: global secondary indexes for partitioned PostgreSQL.
+#
+#   make                build against the server of PG_CONFIG
+#   make install        install into that server
+#   make test           every suite on a throw-away server (installs what is missing)
+#   make demo           the tour (KEEP=1 leaves its server running, MOVIES=FILE loads films)
+#   make lint           format and structure checks
+#   make bench          speed against native PostgreSQL
+
+EXTENSION  = index_table
+EXTVERSION = 0.1.0
+MODULE_big = index_table
+SOURCES    = $(wildcard src/*.cpp src/*/*.cpp)
+OBJS       = $(SOURCES:.cpp=.o)
+INSTALL_SQL = $(EXTENSION)--$(EXTVERSION).sql
+DATA       = $(wildcard src/sql/upgrade/*.sql)
+DATA_built = $(INSTALL_SQL)
+EXTRA_CLEAN = $(SOURCES:.cpp=.d) $(SOURCES:.cpp=.bc)
+
+PG_CXXFLAGS = -std=gnu++20 -fno-exceptions -fno-rtti -fno-threadsafe-statics \
+	-fvisibility=hidden -fvisibility-inlines-hidden \
+	'-DPGDLLEXPORT=__attribute__((visibility("default")))' \
+	-Wall -Wextra -Werror -Wno-unused-parameter -Wno-missing-field-initializers \
+	-isystem $(shell $(PG_CONFIG) --includedir-server) -Isrc
+
+REGRESS        = $(shell cat sql/schedule)
+REGRESS_OPTS   = --inputdir=.
+ISOLATION      = $(shell cat test/specs/schedule)
+ISOLATION_OPTS = --inputdir=test
+TAP_TESTS      = 1
+PROVE_TESTS    = test/t/*.pl
+
+PG_CONFIG ?= pg_config
+ifeq ($(shell command -v $(PG_CONFIG)),)
+# Nothing to build with yet: the scripts install it and call make again.
+else
+PGXS := $(shell $(PG_CONFIG) --pgxs)
+include $(PGXS)
+
+COMPILE.cxx.bc += $(PG_CXXFLAGS)
+ifeq ($(wildcard $(CLANG)),)
+override with_llvm := no
+endif
+$(OBJS): CXXFLAGS += -MMD -MP
+-include $(SOURCES:.cpp=.d)
+endif
+
+$(INSTALL_SQL): $(sort $(wildcard src/sql/*.sql))
+	cat $^ > $@
+
+.PHONY: demo test lint bench
+demo test bench:
+	@test/run $@
+lint:
+	@test/lint

@@ -1,0 +1,115 @@
+#include "build/build.h"
+#include "build/bulk_load.h"
+#include "build/query.h"
+
+namespace index_table {
+namespace {
+
+// Lets the query sort like an index build: with its memory and its number of workers.
+void UseMaintenanceSettings() {
+    char value[32];
+    snprintf(value, sizeof(value), "%d", maintenance_work_mem);
+    set_config_option("work_mem", value, PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+    snprintf(value, sizeof(value), "%d", max_parallel_maintenance_workers);
+    set_config_option("max_parallel_workers_per_gather", value, PGC_USERSET, PGC_S_SESSION,
+                      GUC_ACTION_SAVE, true, 0, false);
+}
+
+void Load(Relation base, const IndexTable *table, Progress *progress) {
+    char *sql = psprintf("%s%s", RecomputationQuery(base, table, progress->ticket),
+                         OrderByEntry(table));
+    int guc_level = NewGUCNestLevel();
+    UseMaintenanceSettings();
+    if (SPI_connect() != SPI_OK_CONNECT)
+        elog(ERROR, "SPI_connect failed");
+    SPIPlanPtr plan = SPI_prepare_cursor(sql, 0, nullptr, CURSOR_OPT_PARALLEL_OK);
+    if (!plan)
+        elog(ERROR, "SPI_prepare failed: %s", SPI_result_code_string(SPI_result));
+    SPIExecuteOptions options = {};
+    // Under an older transaction snapshot rows committed before the lock was granted would be
+    // missed; read_only makes SPI use the active snapshot as it is.
+    options.read_only = true;
+    options.dest = CreateBulkLoadReceiver(table, progress);
+    PushActiveSnapshot(GetLatestSnapshot());
+    int result = SPI_execute_plan_extended(plan, &options);
+    if (result < 0)
+        elog(ERROR, "SPI_execute_plan failed: %s", SPI_result_code_string(result));
+    PopActiveSnapshot();
+    options.dest->rDestroy(options.dest);
+    SPI_finish();
+    AtEOXact_GUC(false, guc_level);
+}
+
+// The index that serves look-ups, and for a unique index table one that finds entries whose key
+// has a NULL: those are not told apart by the key.
+void CreateIndexes(const IndexTable *table) {
+    Relation rel = table_open(table->relid, AccessShareLock);
+    Oid schema = RelationGetNamespace(rel);
+    const char *name = RelationGetRelationName(rel);
+    const char *tablespace =
+        OidIsValid(rel->rd_rel->reltablespace)
+            ? psprintf(" TABLESPACE %s",
+                       quote_identifier(get_tablespace_name(rel->rd_rel->reltablespace)))
+            : "";
+    StringInfoData key, rest, nulls;
+    initStringInfo(&key);
+    initStringInfo(&rest);
+    initStringInfo(&nulls);
+    for (int i = 0; i < table->key.count; i++) {
+        const char *column = NameStr(TupleDescAttr(RelationGetDescr(rel), i)->attname);
+        appendStringInfoString(&key, i ? ", " : "");
+        AppendKeyOrder(&key, table->key.columns[i], column);
+        appendStringInfo(&nulls, "%s%s IS NULL", i ? " OR " : "", quote_identifier(column));
+    }
+    for (int i = table->partition_position() + 1; i < table->group_count(); i++)
+        appendStringInfo(&rest, "%s, ",
+                         quote_identifier(NameStr(TupleDescAttr(RelationGetDescr(rel), i)->attname)));
+    appendStringInfoString(
+        &rest, quote_identifier(NameStr(
+                   TupleDescAttr(RelationGetDescr(rel), table->partition_position())->attname)));
+    table_close(rel, NoLock);
+
+    const char *target = QualifiedName(table->relid);
+    if (!table->is_unique) {
+        const char *index = quote_identifier(ChooseRelationName(name, nullptr, "idx", schema, false));
+        Execute(psprintf("CREATE INDEX %s ON %s (%s, %s)%s", index, target, key.data, rest.data,
+                         tablespace));
+        return;
+    }
+    const char *index = quote_identifier(ChooseRelationName(name, nullptr, "key", schema, false));
+    Execute(psprintf("CREATE UNIQUE INDEX %s ON %s (%s) INCLUDE (%s)%s", index, target, key.data,
+                     rest.data, tablespace));
+    index = quote_identifier(ChooseRelationName(name, "null", "idx", schema, false));
+    Execute(psprintf("CREATE INDEX %s ON %s (%s, %s)%s WHERE %s", index, target, key.data,
+                     rest.data, tablespace, nulls.data));
+}
+
+int64 EstimateRows(List *leaves) {
+    double rows = 0;
+    ListCell *cell;
+    foreach (cell, leaves) {
+        HeapTuple tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(lfirst_oid(cell)));
+        if (!HeapTupleIsValid(tuple))
+            continue;
+        float4 estimate = reinterpret_cast<Form_pg_class>(GETSTRUCT(tuple))->reltuples;
+        rows += Max(estimate, 0);
+        ReleaseSysCache(tuple);
+    }
+    return static_cast<int64>(rows);
+}
+
+} // namespace
+
+void Backfill(Relation base, const IndexTable *table, Progress *progress) {
+    List *leaves = FindLeaves(RelationGetRelid(base), NoLock);
+    StartCounting(progress, leaves, EstimateRows(leaves));
+    ReportPhase(progress, Phase::Scanning);
+    Load(base, table, progress);
+    CommandCounterIncrement();
+    ReportPhase(progress, Phase::Indexing);
+    CreateIndexes(table);
+    ReportPhase(progress, Phase::Analyzing);
+    Execute(psprintf("ANALYZE %s", QualifiedName(table->relid)));
+}
+
+} // namespace index_table

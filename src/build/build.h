@@ -1,0 +1,32 @@
+// Creating index tables: what the parts of build/ offer to each other and to ddl/.
+#pragma once
+
+#include "build/progress.h"
+#include "catalog/definition.h"
+
+namespace index_table {
+
+// Fills an empty index table from its base table, in order, and builds its indexes. The caller
+// holds ShareRowExclusiveLock on the base table and its leaves and is in EnterOwner().
+void Backfill(Relation base, const IndexTable *table, Progress *progress);
+
+// Gives numbers and TRUNCATE triggers to the leaves that have none, and takes away the numbers of
+// those that left. Rows of a leaf that joins with rows are entered into every index table. The
+// caller holds ShareRowExclusiveLock on the base table.
+void ReconcilePartitions(Relation base);
+
+// Gives numbers and TRUNCATE triggers to leaves that have none, for a first index table.
+// The base table is not open.
+void RegisterPartitions(Oid base, List *leaves);
+
+// The leaves of a base table, locked in `mode`; itself where it is not partitioned.
+List *FindLeaves(Oid base, LOCKMODE mode);
+
+// Makes sure that the base table has its row trigger. Caller as for ReconcilePartitions.
+void EnsureTriggers(Oid base);
+
+// Forgets a dropped index table; with the last of a base table go its partition numbers and, when
+// the base table can be locked without waiting or is locked already, its triggers.
+void ForgetIndexTable(Oid index_table, Oid base);
+
+} // namespace index_table

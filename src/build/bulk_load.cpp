@@ -1,0 +1,153 @@
+#include "build/bulk_load.h"
+
+#include "maintenance/writer.h"
+
+namespace index_table {
+namespace {
+
+constexpr int kBatchRows = 1000;
+constexpr Size kBatchBytes = 256 * 1024;
+constexpr int kOptions = TABLE_INSERT_SKIP_FSM | TABLE_INSERT_FROZEN;
+
+// A relation being filled: the index table or one of its partitions.
+struct LoadTarget {
+    Relation rel;
+    BulkInsertState state;
+    MemoryContext batch; // holds the tuples of the batch
+    TupleTableSlot *slots[kBatchRows];
+    int count;
+    Size bytes;
+};
+
+struct BulkLoadReceiver {
+    DestReceiver receiver;
+    const IndexTable *table;
+    Progress *progress;
+    Relation root;
+    PartitionKey partition_key; // null: not partitioned
+    PartitionDesc partitions;
+    int target_count;
+    LoadTarget **targets;
+    MemoryContext context;
+    CommandId command;
+    int64 rows;
+};
+
+LoadTarget *OpenTarget(BulkLoadReceiver *self, Relation rel) {
+    MemoryContext caller = MemoryContextSwitchTo(self->context);
+    LoadTarget *target = static_cast<LoadTarget *>(palloc0(sizeof(LoadTarget)));
+    target->rel = rel;
+    target->state = GetBulkInsertState();
+    target->batch =
+        AllocSetContextCreate(self->context, "index_table load batch", ALLOCSET_DEFAULT_SIZES);
+    MemoryContextSwitchTo(caller);
+    return target;
+}
+
+void WriteBatch(BulkLoadReceiver *self, LoadTarget *target) {
+    if (target->count == 0)
+        return;
+    table_multi_insert(target->rel, target->slots, target->count, self->command, kOptions,
+                       target->state);
+    for (int i = 0; i < target->count; i++)
+        ExecClearTuple(target->slots[i]);
+    target->count = 0;
+    target->bytes = 0;
+    MemoryContextReset(target->batch);
+    CHECK_FOR_INTERRUPTS();
+}
+
+LoadTarget *TargetOf(BulkLoadReceiver *self, TupleTableSlot *slot) {
+    int index = 0;
+    if (self->partition_key) {
+        bool isnull;
+        Datum value = slot_getattr(slot, self->partition_key->partattrs[0], &isnull);
+        index = RouteEntry(self->partition_key, self->partitions, value, isnull);
+        if (!self->targets[index])
+            self->targets[index] =
+                OpenTarget(self, table_open(self->partitions->oids[index], RowExclusiveLock));
+    }
+    return self->targets[index];
+}
+
+void Startup(DestReceiver *receiver, int, TupleDesc) {
+    BulkLoadReceiver *self = reinterpret_cast<BulkLoadReceiver *>(receiver);
+    self->context = AllocSetContextCreate(CurrentMemoryContext, "index_table bulk load",
+                                          ALLOCSET_DEFAULT_SIZES);
+    MemoryContext caller = MemoryContextSwitchTo(self->context);
+    self->root = table_open(self->table->relid, RowExclusiveLock);
+    self->target_count = 1;
+    if (self->root->rd_rel->relkind == RELKIND_PARTITIONED_TABLE) {
+        self->partition_key = RelationGetPartitionKey(self->root);
+        self->partitions = RelationGetPartitionDesc(self->root, true);
+        self->target_count = self->partitions->nparts;
+    }
+    self->targets = static_cast<LoadTarget **>(palloc0(sizeof(LoadTarget *) * self->target_count));
+    if (!self->partition_key)
+        self->targets[0] = OpenTarget(self, self->root);
+    MemoryContextSwitchTo(caller);
+}
+
+bool Receive(TupleTableSlot *slot, DestReceiver *receiver) {
+    BulkLoadReceiver *self = reinterpret_cast<BulkLoadReceiver *>(receiver);
+    if (self->rows == 0)
+        ReportPhase(self->progress, Phase::Loading);
+    LoadTarget *target = TargetOf(self, slot);
+    slot_getallattrs(slot);
+    MemoryContext caller = MemoryContextSwitchTo(target->batch);
+    HeapTuple tuple =
+        heap_form_tuple(RelationGetDescr(self->root), slot->tts_values, slot->tts_isnull);
+    MemoryContextSwitchTo(caller);
+    TupleTableSlot **batch_slot = &target->slots[target->count];
+    if (!*batch_slot) {
+        caller = MemoryContextSwitchTo(self->context);
+        *batch_slot = MakeSingleTupleTableSlot(RelationGetDescr(target->rel), &TTSOpsHeapTuple);
+        MemoryContextSwitchTo(caller);
+    }
+    ExecStoreHeapTuple(tuple, *batch_slot, false);
+    target->count++;
+    target->bytes += tuple->t_len;
+    if (target->count == kBatchRows || target->bytes >= kBatchBytes)
+        WriteBatch(self, target);
+    ReportRows(self->progress, ++self->rows);
+    return true;
+}
+
+void Shutdown(DestReceiver *receiver) {
+    BulkLoadReceiver *self = reinterpret_cast<BulkLoadReceiver *>(receiver);
+    for (LoadTarget *target : std::span(self->targets, self->target_count)) {
+        if (!target)
+            continue;
+        WriteBatch(self, target);
+        for (TupleTableSlot *slot : target->slots)
+            if (slot)
+                ExecDropSingleTupleTableSlot(slot);
+        FreeBulkInsertState(target->state);
+        table_finish_bulk_insert(target->rel, kOptions);
+        if (self->partition_key)
+            table_close(target->rel, NoLock);
+    }
+    table_close(self->root, NoLock);
+    MemoryContextDelete(self->context);
+}
+
+void Destroy(DestReceiver *receiver) { pfree(receiver); }
+
+} // namespace
+
+DestReceiver *CreateBulkLoadReceiver(const IndexTable *table, Progress *progress) {
+    BulkLoadReceiver *self = static_cast<BulkLoadReceiver *>(palloc0(sizeof(BulkLoadReceiver)));
+    self->receiver.receiveSlot = Receive;
+    self->receiver.rStartup = Startup;
+    self->receiver.rShutdown = Shutdown;
+    self->receiver.rDestroy = Destroy;
+    self->receiver.mydest = DestIntoRel;
+    self->table = table;
+    self->progress = progress;
+    // Both before the query goes parallel, when neither may be assigned any more.
+    GetCurrentTransactionId();
+    self->command = GetCurrentCommandId(true);
+    return &self->receiver;
+}
+
+} // namespace index_table

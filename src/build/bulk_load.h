@@ -1,0 +1,15 @@
+// Filling a new index table with rows that come in order.
+//
+// The table was created in this subtransaction and has no indexes yet. Rows are frozen at once, as
+// under COPY FREEZE: nobody sees the table before the transaction commits.
+#pragma once
+
+#include "build/progress.h"
+#include "catalog/definition.h"
+
+namespace index_table {
+
+// A destination for a query that returns the entries of an index table, column by column.
+DestReceiver *CreateBulkLoadReceiver(const IndexTable *table, Progress *progress);
+
+} // namespace index_table

@@ -1,0 +1,469 @@
+// index_table.create() and index_table.drop().
+#include "build/build.h"
+#include "build/query.h"
+#include "compat/compat.h"
+#include "maintenance/maintenance.h"
+
+namespace index_table {
+namespace {
+
+struct CreateArguments {
+    Oid base;
+    char *key;
+    Strategy strategy;
+    char *include; // null: none
+    char *name;    // null: generated
+    bool is_unique;
+    char *predicate; // null: none
+    char *identity;  // null: the primary key
+    char *maintenance;
+    int32 partitions;
+    char *tablespace; // null: the default
+};
+
+char *TextArgument(FunctionCallInfo fcinfo, int i) {
+    return PG_ARGISNULL(i) ? nullptr : text_to_cstring(PG_GETARG_TEXT_PP(i));
+}
+
+char *RequiredText(FunctionCallInfo fcinfo, int i, const char *name) {
+    if (PG_ARGISNULL(i))
+        ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+                        errmsg("argument %s of index_table.create() must not be null", name)));
+    return TextArgument(fcinfo, i);
+}
+
+CreateArguments ReadArguments(FunctionCallInfo fcinfo) {
+    CreateArguments arguments = {};
+    if (PG_ARGISNULL(0))
+        RequiredText(fcinfo, 0, "base");
+    arguments.base = PG_GETARG_OID(0);
+    arguments.key = RequiredText(fcinfo, 1, "key");
+    arguments.strategy = ParseStrategy(RequiredText(fcinfo, 2, "strategy"));
+    arguments.include = TextArgument(fcinfo, 3);
+    arguments.name = TextArgument(fcinfo, 4);
+    arguments.is_unique = !PG_ARGISNULL(5) && PG_GETARG_BOOL(5);
+    arguments.predicate = TextArgument(fcinfo, 6);
+    arguments.identity = TextArgument(fcinfo, 7);
+    arguments.maintenance = RequiredText(fcinfo, 8, "maintenance");
+    arguments.partitions = PG_ARGISNULL(9) ? 0 : PG_GETARG_INT32(9);
+    arguments.tablespace = TextArgument(fcinfo, 10);
+
+    if (arguments.include && arguments.strategy != Strategy::Partial)
+        ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+                        errmsg("include is for the strategy partial, not %s",
+                               StrategyName(arguments.strategy)),
+                        errhint(arguments.strategy == Strategy::Normalized
+                                    ? "Use strategy => 'partial', or leave include out."
+                                    : "A denormalized index table holds every column: leave "
+                                      "include out.")));
+    if (!arguments.include && arguments.strategy == Strategy::Partial)
+        ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+                        errmsg("the strategy partial needs columns to include"),
+                        errhint("Name them: include => 'column, column'.")));
+    if (strcmp(arguments.maintenance, "deferred") == 0)
+        ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+                        errmsg("deferred maintenance is not supported yet"),
+                        errhint("Use maintenance => 'immediate'.")));
+    if (strcmp(arguments.maintenance, "immediate") != 0)
+        ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+                        errmsg("unknown maintenance \"%s\"", arguments.maintenance),
+                        errhint("It is immediate or deferred.")));
+    if (arguments.partitions < 0 || arguments.partitions > 1024)
+        ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+                        errmsg("partitions must be between 0 and 1024, not %d", arguments.partitions),
+                        errhint("0 makes an index table that is not partitioned.")));
+    return arguments;
+}
+
+// Raises for every kind of relation that cannot be a base table.
+void CheckBase(Relation base) {
+    const char *name = RelationGetRelationName(base);
+    char kind = base->rd_rel->relkind;
+    if (kind == RELKIND_FOREIGN_TABLE)
+        ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+                        errmsg("index tables over foreign tables are not supported yet"),
+                        errdetail("\"%s\" is a foreign table.", name)));
+    if (kind != RELKIND_RELATION && kind != RELKIND_PARTITIONED_TABLE)
+        ereport(ERROR, (errcode(ERRCODE_WRONG_OBJECT_TYPE),
+                        errmsg("cannot create an index table over \"%s\"", name),
+                        errdetail_relkind_not_supported(kind),
+                        errhint("An index table is built over a partitioned or a plain table.")));
+    if (IsSystemRelation(base))
+        ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+                        errmsg("permission denied: \"%s\" is a system catalog", name)));
+    if (OidIsValid(RecordedBase(RelationGetRelid(base))))
+        ereport(ERROR, (errcode(ERRCODE_WRONG_OBJECT_TYPE),
+                        errmsg("cannot create an index table over \"%s\"", name),
+                        errdetail("It is an index table itself."),
+                        errhint("Create an ordinary index on it.")));
+    if (RelationGetNamespace(base) == ExtensionSchema())
+        ereport(ERROR, (errcode(ERRCODE_WRONG_OBJECT_TYPE),
+                        errmsg("cannot create an index table over \"%s\"", name),
+                        errdetail("It is a table of the extension index_table.")));
+    if (base->rd_rel->relpersistence == RELPERSISTENCE_TEMP)
+        ereport(ERROR,
+                (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+                 RELATION_IS_OTHER_TEMP(base)
+                     ? errmsg("\"%s\" is a temporary table of another session", name)
+                     : errmsg("index tables over temporary tables are not supported"),
+                 errdetail("PostgreSQL empties and drops temporary tables without telling.")));
+    if (base->rd_rel->relispartition) {
+        List *ancestors = get_partition_ancestors(RelationGetRelid(base));
+        ereport(ERROR, (errcode(ERRCODE_WRONG_OBJECT_TYPE),
+                        errmsg("cannot create an index table over \"%s\"", name),
+                        errdetail("It is a partition of another table."),
+                        errhint("Create the index table over \"%s\".",
+                                get_rel_name(llast_oid(ancestors)))));
+    }
+    if (kind == RELKIND_RELATION && has_subclass(RelationGetRelid(base)) &&
+        find_inheritance_children(RelationGetRelid(base), NoLock) != NIL)
+        ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+                        errmsg("cannot create an index table over \"%s\"", name),
+                        errdetail("Other tables inherit from it."),
+                        errhint("Use declarative partitioning.")));
+}
+
+void CheckLeaves(Relation base, List *leaves, char persistence) {
+    ListCell *cell;
+    foreach (cell, leaves) {
+        Oid leaf = lfirst_oid(cell);
+        if (get_rel_relkind(leaf) == RELKIND_FOREIGN_TABLE)
+            ereport(ERROR,
+                    (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+                     errmsg("index tables over foreign partitions are not supported yet"),
+                     errdetail("Partition \"%s\" of \"%s\" is a foreign table.", get_rel_name(leaf),
+                               RelationGetRelationName(base))));
+        if (get_rel_persistence(leaf) != persistence)
+            ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                            errmsg("some partitions of \"%s\" are unlogged and some are not",
+                                   RelationGetRelationName(base)),
+                            errhint("Use ALTER TABLE … SET LOGGED or SET UNLOGGED to make them "
+                                    "alike.")));
+    }
+}
+
+// Whether rows of a relation are told apart by these columns (base attribute numbers).
+bool HasUniqueIndex(Relation rel, Relation base, List *attnos) {
+    bool found = false;
+    ListCell *cell;
+    foreach (cell, RelationGetIndexList(rel)) {
+        Relation index = index_open(lfirst_oid(cell), AccessShareLock);
+        Form_pg_index form = index->rd_index;
+        bool covers = form->indisunique && form->indisvalid && form->indimmediate &&
+                      RelationGetIndexPredicate(index) == NIL;
+        for (int i = 0; covers && i < form->indnkeyatts; i++) {
+            AttrNumber attno = form->indkey.values[i];
+            const char *name = attno > 0 ? get_attname(RelationGetRelid(rel), attno, false) : nullptr;
+            covers = name && list_member_int(attnos, get_attnum(RelationGetRelid(base), name));
+        }
+        found = found || covers;
+        index_close(index, AccessShareLock);
+    }
+    return found;
+}
+
+List *ResolveIdentity(Relation base, const CreateArguments &arguments, List *leaves) {
+    List *attnos = NIL;
+    if (!arguments.identity) {
+        Oid primary_key = RelationGetPrimaryKeyIndex(base);
+        if (!OidIsValid(primary_key))
+            ereport(ERROR,
+                    (errcode(ERRCODE_UNDEFINED_OBJECT),
+                     errmsg("table \"%s\" has no primary key", RelationGetRelationName(base)),
+                     errhint("Name the columns that find one row: identity => 'column, column'."),
+                     errtable(base)));
+        Relation index = index_open(primary_key, AccessShareLock);
+        for (int i = 0; i < index->rd_index->indnkeyatts; i++)
+            attnos = lappend_int(attnos, index->rd_index->indkey.values[i]);
+        index_close(index, AccessShareLock);
+        return attnos;
+    }
+    attnos = ParseColumnList(base, arguments.identity, "identity");
+    bool unique = HasUniqueIndex(base, base, attnos);
+    ListCell *cell;
+    foreach (cell, attnos) {
+        Form_pg_attribute att = TupleDescAttr(RelationGetDescr(base), lfirst_int(cell) - 1);
+        ResolveOpClass(NIL, att->atttypid, "btree", BTREE_AM_OID); // raises where there is none
+    }
+    if (!unique && base->rd_rel->relkind == RELKIND_PARTITIONED_TABLE) {
+        unique = true;
+        foreach (cell, leaves) {
+            Relation leaf = table_open(lfirst_oid(cell), NoLock);
+            unique = unique && HasUniqueIndex(leaf, base, attnos);
+            table_close(leaf, NoLock);
+        }
+    }
+    if (!unique)
+        ereport(WARNING,
+                (errmsg("no unique index covers the identity of \"%s\"",
+                        RelationGetRelationName(base)),
+                 errdetail("Rows that share key and identity cannot be told apart, and finding a row "
+                           "by identity scans its partition."),
+                 errhint("Create a unique index over (%s) on every partition.", arguments.identity)));
+    return attnos;
+}
+
+List *ResolveInclude(Relation base, const CreateArguments &arguments, const Key &key,
+                     List *identity) {
+    auto is_key = [&](AttrNumber attno) {
+        return std::any_of(key.columns, key.columns + key.count,
+                           [=](const KeyColumn &column) { return column.attno == attno; });
+    };
+    List *attnos = NIL;
+    if (arguments.strategy == Strategy::Partial) {
+        ListCell *cell;
+        foreach (cell, ParseColumnList(base, arguments.include, "include")) {
+            AttrNumber attno = lfirst_int(cell);
+            if (is_key(attno))
+                ereport(ERROR, (errcode(ERRCODE_DUPLICATE_COLUMN),
+                                errmsg("column \"%s\" is already in the key",
+                                       get_attname(RelationGetRelid(base), attno, false)),
+                                errhint("Leave it out of include.")));
+            if (!list_member_int(identity, attno)) // stored anyway
+                attnos = lappend_int(attnos, attno);
+        }
+    }
+    if (arguments.strategy == Strategy::Denormalized)
+        for (int attno = 1; attno <= RelationGetNumberOfAttributes(base); attno++)
+            if (!TupleDescAttr(RelationGetDescr(base), attno - 1)->attisdropped &&
+                !is_key(attno) && !list_member_int(identity, attno))
+                attnos = lappend_int(attnos, attno);
+    return attnos;
+}
+
+// Schema and name of the index table to be; raises 42P07 where the name is taken.
+char *ResolveName(Relation base, const CreateArguments &arguments, const Key &key, Oid *schema) {
+    *schema = RelationGetNamespace(base);
+    if (!arguments.name) {
+        StringInfoData columns;
+        initStringInfo(&columns);
+        appendStringInfoString(&columns, "by");
+        for (int i = 0; i < key.count; i++)
+            appendStringInfo(&columns, "_%s", NameStr(key.columns[i].name));
+        return ChooseRelationName(RelationGetRelationName(base), nullptr, columns.data, *schema,
+                                  false);
+    }
+    List *names = stringToQualifiedNameList(arguments.name);
+    if (list_length(names) > 2)
+        ereport(ERROR, (errcode(ERRCODE_SYNTAX_ERROR),
+                        errmsg("\"%s\" is not a name for an index table", arguments.name)));
+    if (list_length(names) == 2)
+        *schema = get_namespace_oid(strVal(linitial(names)), false);
+    char *name = strVal(llast(names));
+    if (OidIsValid(get_relname_relid(name, *schema)))
+        ereport(ERROR, (errcode(ERRCODE_DUPLICATE_TABLE),
+                        errmsg("relation \"%s\" already exists", name),
+                        errhint("Choose another name with the argument name.")));
+    return name;
+}
+
+void AppendColumn(StringInfo sql, List **taken, const char *wanted, Oid type, int32 typmod,
+                  Oid collation) {
+    char name[NAMEDATALEN];
+    strlcpy(name, wanted, sizeof(name));
+    auto is_taken = [&] {
+        ListCell *cell;
+        foreach (cell, *taken)
+            if (strcmp(static_cast<char *>(lfirst(cell)), name) == 0)
+                return true;
+        return false;
+    };
+    for (int suffix = 1; is_taken(); suffix++) {
+        int room = pg_mbcliplen(wanted, strlen(wanted), NAMEDATALEN - 6);
+        snprintf(name, sizeof(name), "%.*s%d", room, wanted, suffix);
+    }
+    *taken = lappend(*taken, pstrdup(name));
+    appendStringInfo(sql, "%s%s %s", sql->data[sql->len - 1] == '(' ? "" : ", ",
+                     quote_identifier(name), format_type_extended(type, typmod, FORMAT_TYPE_TYPEMOD_GIVEN | FORMAT_TYPE_FORCE_QUALIFY));
+    if (OidIsValid(collation))
+        appendStringInfo(sql, " COLLATE %s", generate_collation_name(collation));
+}
+
+// Creates the table; returns its OID. Its columns are as IndexTable documents.
+Oid CreateStorage(Relation base, const CreateArguments &arguments, const IndexTable &table,
+                  const char *name, Oid schema, char persistence) {
+    StringInfoData sql;
+    initStringInfo(&sql);
+    const char *qualified = quote_qualified_identifier(get_namespace_name(schema), name);
+    appendStringInfo(&sql, "CREATE %sTABLE %s (",
+                     persistence == RELPERSISTENCE_UNLOGGED ? "UNLOGGED " : "", qualified);
+    List *taken = NIL;
+    for (int i = 0; i < table.key.count; i++) {
+        const KeyColumn &column = table.key.columns[i];
+        AppendColumn(&sql, &taken, NameStr(column.name), column.type, column.typmod, column.collation);
+    }
+    AppendColumn(&sql, &taken, "partition_id", INT4OID, -1, InvalidOid);
+    for (int i = 0; i < table.copied_count; i++) {
+        Form_pg_attribute att =
+            TupleDescAttr(RelationGetDescr(base), table.copied[i].base_attno - 1);
+        AppendColumn(&sql, &taken, NameStr(att->attname), att->atttypid, att->atttypmod,
+                     att->attcollation);
+    }
+    appendStringInfoChar(&sql, ')');
+    const char *first_key = quote_identifier(static_cast<char *>(linitial(taken)));
+    if (arguments.partitions > 0)
+        appendStringInfo(&sql, " PARTITION BY HASH (%s)", first_key);
+    else
+        appendStringInfoString(&sql, " USING heap");
+    if (arguments.tablespace)
+        appendStringInfo(&sql, " TABLESPACE %s", quote_identifier(arguments.tablespace));
+    Execute(sql.data);
+    for (int i = 0; i < arguments.partitions; i++) {
+        char label[16];
+        snprintf(label, sizeof(label), "p%d", i);
+        char *partition = ChooseRelationName(name, nullptr, label, schema, false);
+        Execute(psprintf("CREATE %sTABLE %s PARTITION OF %s FOR VALUES WITH (MODULUS %d, REMAINDER "
+                         "%d) USING heap%s%s",
+                         persistence == RELPERSISTENCE_UNLOGGED ? "UNLOGGED " : "",
+                         quote_qualified_identifier(get_namespace_name(schema), partition),
+                         qualified, arguments.partitions, i,
+                         arguments.tablespace ? " TABLESPACE " : "",
+                         arguments.tablespace ? quote_identifier(arguments.tablespace) : ""));
+    }
+    return get_relname_relid(name, schema);
+}
+
+// Index tables grant nothing by default, whatever ALTER DEFAULT PRIVILEGES says.
+void RevokeDefaultPrivileges(Oid relid) {
+    ListCell *cell;
+    foreach (cell, find_all_inheritors(relid, NoLock, nullptr)) {
+        if (SPI_connect() != SPI_OK_CONNECT)
+            elog(ERROR, "SPI_connect failed");
+        char *query = psprintf("SELECT DISTINCT a.grantee FROM pg_class AS c, aclexplode(c.relacl) AS a "
+                               "WHERE c.oid = %u AND a.grantee <> c.relowner",
+                               lfirst_oid(cell));
+        if (SPI_execute(query, true, 0) != SPI_OK_SELECT)
+            elog(ERROR, "cannot read privileges");
+        for (uint64 i = 0; i < SPI_processed; i++) {
+            bool isnull;
+            Oid grantee = DatumGetObjectId(
+                SPI_getbinval(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 1, &isnull));
+            Execute(psprintf("REVOKE ALL ON %s FROM %s", QualifiedName(lfirst_oid(cell)),
+                             OidIsValid(grantee) ? quote_identifier(GetUserNameFromId(grantee, false))
+                                                 : "PUBLIC"));
+        }
+        SPI_finish();
+    }
+}
+
+// Dropping a column that the index table cannot do without, or the base table, drops the index
+// table, as it would an index; dropping an included column drops its copy.
+void RecordDependencies(Relation base, const IndexTable *table) {
+    ObjectAddress self, referenced;
+    ObjectAddressSet(self, RelationRelationId, table->relid);
+    ObjectAddressSet(referenced, RelationRelationId, table->base);
+    recordDependencyOn(&self, &referenced, DEPENDENCY_AUTO);
+    for (int i = 0; i < table->key.count; i++)
+        recordDependencyOnSingleRelExpr(&self, reinterpret_cast<Node *>(table->key.columns[i].whole),
+                                        table->base, DEPENDENCY_NORMAL, DEPENDENCY_AUTO, false);
+    if (table->predicate)
+        recordDependencyOnSingleRelExpr(&self, reinterpret_cast<Node *>(table->predicate),
+                                        table->base, DEPENDENCY_NORMAL, DEPENDENCY_AUTO, false);
+    for (int i = 0; i < table->identity_count; i++) {
+        ObjectAddressSubSet(referenced, RelationRelationId, table->base,
+                            table->identity[i].base_attno);
+        recordDependencyOn(&self, &referenced, DEPENDENCY_AUTO);
+    }
+    for (int i = 0; i < table->include_count; i++) {
+        ObjectAddress copy;
+        ObjectAddressSubSet(copy, RelationRelationId, table->relid, table->include[i].position + 1);
+        ObjectAddressSubSet(referenced, RelationRelationId, table->base,
+                            table->include[i].base_attno);
+        recordDependencyOn(&copy, &referenced, DEPENDENCY_AUTO);
+    }
+}
+
+Oid Create(const CreateArguments &arguments) {
+    if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(arguments.base)))
+        ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE),
+                        errmsg("relation with OID %u does not exist", arguments.base)));
+    // Before the lock: who does not own the table must not hold up its writers.
+    if (!compat::OwnsRelation(arguments.base) && !IsCatalogRelationOid(arguments.base))
+        aclcheck_error(ACLCHECK_NOT_OWNER, get_relkind_objtype(get_rel_relkind(arguments.base)),
+                       get_rel_name(arguments.base));
+    FlushChanges();
+    Relation base = relation_open(arguments.base, ShareRowExclusiveLock);
+    CheckBase(base);
+    CheckTableNotInUse(base, "index_table.create()");
+    List *leaves = FindLeaves(arguments.base, ShareRowExclusiveLock);
+    char persistence =
+        leaves != NIL ? get_rel_persistence(linitial_oid(leaves)) : RELPERSISTENCE_PERMANENT;
+    CheckLeaves(base, leaves, persistence);
+
+    // Names in key and predicate are the caller's; functions in them run with the owner's rights.
+    OwnerContext owner;
+    GetUserIdAndSecContext(&owner.saved_user, &owner.saved_security);
+    SetUserIdAndSecContext(base->rd_rel->relowner,
+                           owner.saved_security | SECURITY_RESTRICTED_OPERATION);
+    Key key = ParseKey(base, arguments.key);
+    Expr *predicate = arguments.predicate ? ParsePredicate(base, arguments.predicate) : nullptr;
+    Oid schema;
+    char *name = ResolveName(base, arguments, key, &schema);
+    SetUserIdAndSecContext(owner.saved_user, owner.saved_security);
+
+    Definition definition = {};
+    definition.base = arguments.base;
+    definition.strategy = arguments.strategy;
+    definition.key = DeparseKey(base, key);
+    definition.predicate = predicate ? DeparsePredicate(base, predicate) : nullptr;
+    definition.identity = ResolveIdentity(base, arguments, leaves);
+    definition.include = ResolveInclude(base, arguments, key, definition.identity);
+    definition.is_unique = arguments.is_unique;
+    definition.maintenance = arguments.maintenance;
+
+    owner = EnterOwner(base->rd_rel->relowner);
+    IndexTable *table = MakeIndexTable(base, definition);
+    for (int i = 0; i < key.count; i++) // as the user wrote them, not as they were deparsed
+        table->key.columns[i].name = key.columns[i].name;
+    if (table->group_count() > INDEX_MAX_KEYS)
+        ereport(ERROR, (errcode(ERRCODE_TOO_MANY_COLUMNS),
+                        errmsg("key and identity of an index table have %d columns, at most %d can "
+                               "be indexed",
+                               table->group_count() - 1, INDEX_MAX_KEYS - 1)));
+    Oid relid = CreateStorage(base, arguments, *table, name, schema, persistence);
+    RevokeDefaultPrivileges(relid);
+    table->relid = definition.relid = relid;
+    Progress *progress = BeginProgress(arguments.base, relid, ShareRowExclusiveLock);
+    // DDL refuses a table that this session has open.
+    relation_close(base, NoLock);
+    RegisterPartitions(arguments.base, leaves);
+    EnsureTriggers(arguments.base);
+    base = relation_open(arguments.base, NoLock);
+    Backfill(base, table, progress);
+    InsertDefinition(base, definition);
+    RecordDependencies(base, table);
+    EndProgress(progress);
+    LeaveOwner(owner);
+    relation_close(base, NoLock);
+    return relid;
+}
+
+void Drop(Oid relid) {
+    const IndexTable *table = GetIndexTable(relid);
+    Oid base = table->base;
+    if (!compat::OwnsRelation(relid))
+        aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, get_rel_name(relid));
+    FlushChanges();
+    // The base table first, as writers do. With its last index table its triggers go.
+    bool is_last = list_length(ListIndexTables(base)) == 1;
+    LockRelationOid(base, is_last ? AccessExclusiveLock : ShareRowExclusiveLock);
+    LockRelationOid(relid, AccessExclusiveLock);
+    ObjectAddress address;
+    ObjectAddressSet(address, RelationRelationId, relid);
+    performDeletion(&address, DROP_RESTRICT, 0);
+    // The sql_drop event trigger does this for DROP TABLE, and has done it here unless it is off.
+    if (OidIsValid(RecordedBase(relid)))
+        ForgetIndexTable(relid, base);
+}
+
+} // namespace
+} // namespace index_table
+
+using namespace index_table;
+
+SQL_FUNCTION(index_table_create) { PG_RETURN_OID(Create(ReadArguments(fcinfo))); }
+
+SQL_FUNCTION(index_table_drop) {
+    Drop(PG_GETARG_OID(0));
+    PG_RETURN_VOID();
+}

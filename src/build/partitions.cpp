@@ -1,0 +1,161 @@
+// The leaves of a base table: their numbers and triggers.
+#include "build/build.h"
+#include "build/query.h"
+
+namespace index_table {
+namespace {
+
+constexpr char kRowTrigger[] = "index_table_maintain";
+constexpr char kTruncateTrigger[] = "index_table_renumber";
+
+void CreateTruncateTrigger(Oid leaf) {
+    if (get_rel_relkind(leaf) != RELKIND_RELATION ||
+        OidIsValid(get_trigger_oid(leaf, kTruncateTrigger, true)))
+        return;
+    const char *name = QualifiedName(leaf);
+    Execute(psprintf("CREATE TRIGGER %s AFTER TRUNCATE ON %s FOR EACH STATEMENT EXECUTE FUNCTION "
+                     "index_table.renumber()",
+                     kTruncateTrigger, name));
+    Execute(psprintf("ALTER TABLE %s ENABLE ALWAYS TRIGGER %s", name, kTruncateTrigger));
+}
+
+void DropTrigger(Oid relid, const char *trigger) {
+    if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relid)))
+        return;
+    Oid oid = get_trigger_oid(relid, trigger, true);
+    if (!OidIsValid(oid))
+        return;
+    ObjectAddress address;
+    ObjectAddressSet(address, TriggerRelationId, oid);
+    performDeletion(&address, DROP_RESTRICT, PERFORM_DELETION_INTERNAL);
+}
+
+} // namespace
+
+List *FindLeaves(Oid base, LOCKMODE mode) {
+    if (get_rel_relkind(base) != RELKIND_PARTITIONED_TABLE)
+        return list_make1_oid(base);
+    List *leaves = NIL;
+    ListCell *cell;
+    foreach (cell, find_all_inheritors(base, mode, nullptr))
+        if (get_rel_relkind(lfirst_oid(cell)) != RELKIND_PARTITIONED_TABLE)
+            leaves = lappend_oid(leaves, lfirst_oid(cell));
+    return leaves;
+}
+
+void EnsureTriggers(Oid base) {
+    if (OidIsValid(get_trigger_oid(base, kRowTrigger, true)))
+        return;
+    const char *name = QualifiedName(base);
+    Execute(psprintf("CREATE TRIGGER %s AFTER INSERT OR UPDATE OR DELETE ON %s FOR EACH ROW EXECUTE "
+                     "FUNCTION index_table.maintain()",
+                     kRowTrigger, name));
+    // Logical replication's workers run as replicas, and must maintain what they change.
+    Execute(psprintf("ALTER TABLE %s ENABLE ALWAYS TRIGGER %s", name, kRowTrigger));
+}
+
+void ForgetIndexTable(Oid index_table, Oid base) {
+    DeleteDefinition(index_table);
+    if (ListIndexTables(base) != NIL)
+        return;
+    List *leaves = ListPartitions(base);
+    DeletePartitions(base);
+    if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(base)))
+        return;
+    // Whoever drops the index table by name holds its lock already, writers take it last: waiting
+    // for the base table here could deadlock. Triggers that stay do nothing.
+    ListCell *cell;
+    List *relations = list_concat_unique_oid(list_make1_oid(base), leaves);
+    foreach (cell, relations)
+        if (!ConditionalLockRelationOid(lfirst_oid(cell), AccessExclusiveLock))
+            return;
+    DropTrigger(base, kRowTrigger);
+    foreach (cell, leaves)
+        DropTrigger(lfirst_oid(cell), kTruncateTrigger);
+}
+
+namespace {
+
+void CheckJoiningLeaf(Relation base, Oid leaf) {
+    const char *name = get_rel_name(leaf);
+    if (get_rel_relkind(leaf) == RELKIND_FOREIGN_TABLE)
+        ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+                        errmsg("index tables over foreign partitions are not supported yet"),
+                        errdetail("Partition \"%s\" of \"%s\" is a foreign table.", name,
+                                  RelationGetRelationName(base))));
+    ListCell *cell;
+    foreach (cell, ListIndexTables(RelationGetRelid(base)))
+        if (get_rel_persistence(lfirst_oid(cell)) != get_rel_persistence(leaf))
+            ereport(ERROR,
+                    (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                     errmsg("partition \"%s\" and index table \"%s\" must both be logged or both "
+                            "unlogged",
+                            name, get_rel_name(lfirst_oid(cell))),
+                     errdetail("After a crash an unlogged table is empty; one of the two would be "
+                               "and the other not.")));
+}
+
+bool IsEmpty(Oid leaf) {
+    Relation rel = table_open(leaf, NoLock);
+    bool empty = RelationGetNumberOfBlocks(rel) == 0;
+    table_close(rel, NoLock);
+    return empty;
+}
+
+// Enters the rows of a leaf that joined with rows.
+void EnterRows(Relation base, Oid leaf) {
+    const Base *known = FindBase(RelationGetRelid(base));
+    for (IndexTable *table : std::span(known->tables, known->table_count)) {
+        const char *name = QualifiedName(table->relid);
+        if (table->is_unique && known->has_retired)
+            Execute(psprintf("DELETE FROM %s WHERE partition_id IN (SELECT r.partition_id FROM "
+                             "index_table.retired_partition AS r WHERE r.base = %u)",
+                             name, table->base));
+        Progress *progress = BeginProgress(table->base, table->relid, ShareRowExclusiveLock);
+        StartCounting(progress, list_make1_oid(leaf), 0);
+        ReportPhase(progress, Phase::Loading);
+        Execute(psprintf("INSERT INTO %s %s", name,
+                         RecomputationQuery(base, table, progress->ticket, leaf)));
+        EndProgress(progress);
+    }
+}
+
+} // namespace
+
+void ReconcilePartitions(Relation base) {
+    Oid relid = RelationGetRelid(base);
+    List *known = ListPartitions(relid);
+    List *leaves = FindLeaves(relid, ShareRowExclusiveLock);
+    List *joined = list_difference_oid(leaves, known);
+    List *left = list_difference_oid(known, leaves);
+    if (joined == NIL && left == NIL)
+        return;
+    OwnerContext owner = EnterOwner(base->rd_rel->relowner);
+    ListCell *cell;
+    foreach (cell, left) {
+        RetirePartition(lfirst_oid(cell));
+        DropTrigger(lfirst_oid(cell), kTruncateTrigger);
+    }
+    foreach (cell, joined) {
+        CheckJoiningLeaf(base, lfirst_oid(cell));
+        AddPartition(relid, lfirst_oid(cell));
+        CreateTruncateTrigger(lfirst_oid(cell));
+    }
+    foreach (cell, joined)
+        if (!IsEmpty(lfirst_oid(cell)))
+            EnterRows(base, lfirst_oid(cell));
+    LeaveOwner(owner);
+}
+
+void RegisterPartitions(Oid base, List *leaves) {
+    ListCell *cell;
+    foreach (cell, leaves) {
+        Oid leaf = lfirst_oid(cell);
+        if (FindPartitionNumber(leaf))
+            continue;
+        AddPartition(base, leaf);
+        CreateTruncateTrigger(leaf);
+    }
+}
+
+} // namespace index_table

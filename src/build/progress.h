@@ -1,0 +1,35 @@
+// Progress of builds and checks, as index_table.progress shows it.
+//
+// It travels through PostgreSQL's own facility: the backend reports a CREATE INDEX command (so that
+// pg_stat_progress_create_index shows it too), marked as ours in parameters that CREATE INDEX does
+// not use. A lock on the object (index_table.definition, base table) tells which session works on
+// which base table, and lets one build run at a time.
+#pragma once
+
+#include "pg.h"
+
+namespace index_table {
+
+enum class Phase : int64 { Scanning = 1, Loading, Indexing, Analyzing, Verifying, Repairing };
+
+// A running build or check. The shared part counts what parallel workers scan, too; `ticket` is
+// what index_table.count_row() finds it by. Released by EndProgress or, after an error, by the
+// resource owner.
+struct Progress {
+    Oid base;
+    Oid index_table;
+    dsm_segment *segment;
+    int64 ticket;
+    int partition_count;
+    int64 rows_total;
+};
+
+// `leaves` and `partition_ids` pair up. Takes the object lock in `mode`.
+Progress *BeginProgress(Oid base, Oid index_table, LOCKMODE mode);
+// Makes count_row() know the leaves. rows_total is an estimate.
+void StartCounting(Progress *progress, List *leaves, int64 rows_total);
+void ReportPhase(Progress *progress, Phase phase);
+void ReportRows(Progress *progress, int64 rows);
+void EndProgress(Progress *progress);
+
+} // namespace index_table

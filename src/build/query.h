@@ -1,0 +1,39 @@
+// SQL that the extension runs itself: as the owner of the base table, past its row security, under
+// a search_path that finds nothing of the user's.
+#pragma once
+
+#include "catalog/definition.h"
+
+namespace index_table {
+
+// The user and settings that such SQL runs under. After an error the transaction restores them.
+struct OwnerContext {
+    Oid saved_user;
+    int saved_security;
+    int guc_level;
+};
+OwnerContext EnterOwner(Oid owner);
+void LeaveOwner(const OwnerContext &context);
+
+// Connects to SPI, runs one statement and disconnects; raises where it fails.
+void Execute(const char *sql);
+
+// "schema"."name"
+char *QualifiedName(Oid relid);
+
+// SELECT … FROM the base table: the entries that an index table should hold, its columns in order
+// and named c1, c2, …; `ticket` as for index_table.count_row(). From the rows of `leaf` alone where
+// that is valid.
+char *RecomputationQuery(Relation base, const IndexTable *table, int64 ticket,
+                         Oid leaf = InvalidOid);
+
+// ORDER BY the index table's B-tree order over columns c1, c2, ….
+char *OrderByEntry(const IndexTable *table);
+
+// A key column as CREATE INDEX writes it: "name" opclass DESC NULLS LAST.
+void AppendKeyOrder(StringInfo sql, const KeyColumn &column, const char *name);
+
+// OPERATOR(schema.=) or another B-tree operator of a key column's operator class.
+char *KeyOperator(const KeyColumn &column, StrategyNumber strategy);
+
+} // namespace index_table

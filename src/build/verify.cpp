@@ -1,0 +1,239 @@
+// index_table.verify() and index_table.repair().
+//
+// Both compare an index table with its recomputation in one pass: entries and recomputed entries
+// together, grouped by key, partition number and identity. A group is in order when it has as many
+// of the one as of the other, and the same copies.
+#include "build/build.h"
+#include "build/query.h"
+#include "compat/compat.h"
+#include "maintenance/maintenance.h"
+#include "maintenance/writer.h"
+
+namespace index_table {
+namespace {
+
+// Result columns of the comparison, before the entry's own.
+enum ComparisonColumn {
+    kProblem = 1,
+    kIsFirst,  // of its group
+    kLocation, // ctid of a stored entry, null for a recomputed one
+    kStorage,  // relation that holds it
+    kKeyJson,
+    kIdentityJson,
+    kEntry // the first column of the entry
+};
+
+char *ColumnName(Relation rel, const IndexTable *table, int position) {
+    int live = 0;
+    for (int i = 0; i < RelationGetNumberOfAttributes(rel); i++) {
+        Form_pg_attribute att = TupleDescAttr(RelationGetDescr(rel), i);
+        if (!att->attisdropped && live++ == position)
+            return NameStr(att->attname);
+    }
+    ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                    errmsg("index table \"%s\" has not the columns it was created with",
+                           RelationGetRelationName(rel))));
+}
+
+char *JsonObject(Relation rel, const IndexTable *table, std::span<const int> positions) {
+    StringInfoData sql;
+    initStringInfo(&sql);
+    appendStringInfoString(&sql, "jsonb_build_object(");
+    for (Size i = 0; i < positions.size(); i++)
+        appendStringInfo(&sql, "%s%s, c%d", i ? ", " : "",
+                         quote_literal_cstr(ColumnName(rel, table, positions[i])), positions[i] + 1);
+    appendStringInfoChar(&sql, ')');
+    return sql.data;
+}
+
+// One row for each stored or recomputed entry of a group that is not in order.
+char *ComparisonQuery(Relation base, Relation rel, const IndexTable *table, int64 ticket) {
+    StringInfoData columns, group, stored, sql;
+    initStringInfo(&columns);
+    initStringInfo(&group);
+    initStringInfo(&stored);
+    initStringInfo(&sql);
+    for (int i = 0; i < table->column_count; i++) {
+        appendStringInfo(&columns, "%sc%d", i ? ", " : "", i + 1);
+        if (i < table->group_count())
+            appendStringInfo(&group, "%sc%d", i ? ", " : "", i + 1);
+        appendStringInfo(&stored, "%s%s AS c%d", i ? ", " : "",
+                         quote_identifier(ColumnName(rel, table, i)), i + 1);
+    }
+    int *positions = static_cast<int *>(palloc(sizeof(int) * table->column_count));
+    for (int i = 0; i < table->key.count; i++)
+        positions[i] = i;
+    char *key = JsonObject(rel, table, {positions, static_cast<Size>(table->key.count)});
+    for (int i = 0; i < table->identity_count; i++)
+        positions[i] = table->identity[i].position;
+    char *identity = JsonObject(rel, table, {positions, static_cast<Size>(table->identity_count)});
+
+    appendStringInfo(
+        &sql,
+        "SELECT CASE WHEN entries < expected THEN 'missing' WHEN expected = 0 THEN 'stale' "
+        "WHEN entries > expected THEN 'duplicate' ELSE 'differs' END, is_first, location, storage, "
+        "%s, %s, %s FROM ("
+        "SELECT u.*, count(location) OVER g AS entries, "
+        "count(*) OVER g - count(location) OVER g AS expected, "
+        "sum(CASE WHEN location IS NULL THEN 1 ELSE -1 END * image) OVER g AS imbalance, "
+        "row_number() OVER (PARTITION BY %s) = 1 AS is_first FROM ("
+        "SELECT e.*, hashtextextended(ROW(%s)::text, 0)::numeric AS image FROM ("
+        "SELECT NULL::tid AS location, NULL::oid AS storage, r.* FROM (%s) AS r "
+        "UNION ALL "
+        "SELECT ctid, tableoid, %s FROM %s WHERE partition_id IN (SELECT p.partition_id FROM "
+        "index_table.partition AS p WHERE p.base = %u)) AS e) AS u "
+        "WINDOW g AS (PARTITION BY %s)) AS v "
+        "WHERE entries <> expected OR imbalance <> 0",
+        key, identity, columns.data, group.data, columns.data,
+        RecomputationQuery(base, table, ticket), stored.data, QualifiedName(table->relid),
+        table->base, group.data);
+    return sql.data;
+}
+
+// Runs the comparison under the latest snapshot and calls consume(row, descriptor) for each row.
+template <typename Consume>
+void Compare(Relation base, const IndexTable *table, Progress *progress, Phase phase,
+             Consume consume) {
+    Relation rel = table_open(table->relid, AccessShareLock);
+    List *leaves = FindLeaves(table->base, AccessShareLock);
+    double estimate = 0;
+    ListCell *cell;
+    foreach (cell, leaves) {
+        Relation leaf = table_open(lfirst_oid(cell), NoLock);
+        estimate += Max(leaf->rd_rel->reltuples, 0);
+        table_close(leaf, NoLock);
+    }
+    StartCounting(progress, ListPartitions(table->base), static_cast<int64>(estimate));
+    ReportPhase(progress, phase);
+    char *sql = ComparisonQuery(base, rel, table, progress->ticket);
+    if (SPI_connect() != SPI_OK_CONNECT)
+        elog(ERROR, "SPI_connect failed");
+    SPIPlanPtr plan = SPI_prepare(sql, 0, nullptr);
+    if (!plan)
+        elog(ERROR, "SPI_prepare failed: %s", SPI_result_code_string(SPI_result));
+    PushActiveSnapshot(GetLatestSnapshot());
+    Portal portal = SPI_cursor_open(nullptr, plan, nullptr, nullptr, true);
+    do {
+        SPI_cursor_fetch(portal, true, 1000);
+        for (uint64 i = 0; i < SPI_processed; i++)
+            consume(SPI_tuptable->vals[i], SPI_tuptable->tupdesc);
+        SPI_freetuptable(SPI_tuptable);
+        CHECK_FOR_INTERRUPTS();
+    } while (SPI_processed > 0);
+    SPI_cursor_close(portal);
+    PopActiveSnapshot();
+    SPI_finish();
+    table_close(rel, NoLock);
+}
+
+// What both functions begin with: whose they are, and that they are in step.
+const IndexTable *GetOwnIndexTable(Oid relid) {
+    const IndexTable *table = GetIndexTable(relid);
+    if (!compat::OwnsRelation(relid))
+        aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, get_rel_name(relid));
+    FlushChanges();
+    return table;
+}
+
+int64 CountProblems(Relation base, const IndexTable *table) {
+    int64 problems = 0;
+    Progress *progress = BeginProgress(table->base, table->relid, AccessShareLock);
+    Compare(base, table, progress, Phase::Verifying,
+            [&](HeapTuple row, TupleDesc descriptor) {
+                bool isnull;
+                problems += DatumGetBool(SPI_getbinval(row, descriptor, kIsFirst, &isnull));
+            });
+    EndProgress(progress);
+    return problems;
+}
+
+// Deletes the stored entries of the groups that are not in order and collects what should be there.
+int64 Mend(Relation base, const IndexTable *table) {
+    int64 problems = 0;
+    Progress *progress = BeginProgress(table->base, table->relid, ShareRowExclusiveLock);
+    ChangeBuffer *buffer = GetChangeBuffer(table);
+    EntryValues entry;
+    entry.values = static_cast<Datum *>(palloc0(sizeof(Datum) * buffer->descriptor->natts));
+    entry.nulls = static_cast<bool *>(palloc(buffer->descriptor->natts));
+    memset(entry.nulls, true, buffer->descriptor->natts);
+    CommandId command = GetCurrentCommandId(true);
+    auto consume = [&](HeapTuple row, TupleDesc descriptor) {
+        bool stored, isnull;
+        Datum location = SPI_getbinval(row, descriptor, kLocation, &isnull);
+        stored = !isnull;
+        Datum problem_is_first = SPI_getbinval(row, descriptor, kIsFirst, &isnull);
+        problems += DatumGetBool(problem_is_first);
+        if (stored) {
+            Oid storage = DatumGetObjectId(SPI_getbinval(row, descriptor, kStorage, &isnull));
+            DeleteStoredEntry(table, storage, reinterpret_cast<ItemPointer>(DatumGetPointer(location)));
+            return;
+        }
+        for (int position = 0; position < table->column_count; position++) {
+            int index = buffer->attnos[position] - 1;
+            entry.values[index] = SPI_getbinval(row, descriptor, kEntry + position, &entry.nulls[index]);
+        }
+        // Inserted by the flush below, after every deletion: a unique key may change hands.
+        AddChange(buffer, entry, ChangeKind::Insert, command);
+    };
+    Compare(base, table, progress, Phase::Repairing, consume);
+    FlushChanges();
+    EndProgress(progress);
+    return problems;
+}
+
+void PutProblem(ReturnSetInfo *result, HeapTuple row, TupleDesc descriptor, int partition_column) {
+    bool isnull;
+    if (!DatumGetBool(SPI_getbinval(row, descriptor, kIsFirst, &isnull)))
+        return;
+    Datum values[4];
+    bool nulls[4] = {};
+    values[0] = SPI_getbinval(row, descriptor, kProblem, &nulls[0]);
+    int32 partition = DatumGetInt32(SPI_getbinval(row, descriptor, partition_column, &isnull));
+    Oid leaf = FindPartition(partition);
+    values[1] = ObjectIdGetDatum(leaf);
+    nulls[1] = !OidIsValid(leaf);
+    values[2] = SPI_getbinval(row, descriptor, kKeyJson, &nulls[2]);
+    values[3] = SPI_getbinval(row, descriptor, kIdentityJson, &nulls[3]);
+    tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+}
+
+} // namespace
+} // namespace index_table
+
+using namespace index_table;
+
+SQL_FUNCTION(index_table_verify) {
+    const IndexTable *table = GetOwnIndexTable(PG_GETARG_OID(0));
+    InitMaterializedSRF(fcinfo, 0);
+    ReturnSetInfo *result = reinterpret_cast<ReturnSetInfo *>(fcinfo->resultinfo);
+    Relation base = relation_open(table->base, AccessShareLock);
+    OwnerContext owner = EnterOwner(base->rd_rel->relowner);
+    Progress *progress = BeginProgress(table->base, table->relid, AccessShareLock);
+    int partition_column = kEntry + table->partition_position();
+    Compare(base, table, progress, Phase::Verifying, [&](HeapTuple row, TupleDesc descriptor) {
+        PutProblem(result, row, descriptor, partition_column);
+    });
+    EndProgress(progress);
+    LeaveOwner(owner);
+    relation_close(base, NoLock);
+    PG_RETURN_NULL();
+}
+
+SQL_FUNCTION(index_table_repair) {
+    const IndexTable *table = GetOwnIndexTable(PG_GETARG_OID(0));
+    Relation base = relation_open(table->base, AccessShareLock);
+    OwnerContext owner = EnterOwner(base->rd_rel->relowner);
+    bool has_strangers = list_difference_oid(FindLeaves(table->base, AccessShareLock),
+                                             ListPartitions(table->base)) != NIL;
+    int64 problems = 0;
+    if (has_strangers || CountProblems(base, table) > 0) {
+        FindLeaves(table->base, ShareRowExclusiveLock);
+        LockRelationOid(table->base, ShareRowExclusiveLock);
+        ReconcilePartitions(base);
+        // The lock may have been waited for, and numbers given.
+        problems = Mend(base, GetIndexTable(table->relid));
+    }
+    LeaveOwner(owner);
+    relation_close(base, NoLock);
+    PG_RETURN_INT64(problems);
+}

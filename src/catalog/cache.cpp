@@ -1,0 +1,202 @@
+// The session cache. Entries are never freed while a transaction runs: an outdated one moves to a
+// list that is emptied when the transaction has ended, so callers need no reference counts.
+#include "catalog/definition.h"
+#include "catalog/rows.h"
+
+namespace index_table {
+namespace {
+
+struct BaseEntry {
+    Oid relid; // hash key
+    Base *base;
+};
+
+// Relations whose change outdates a base table's entry: itself and its index tables.
+struct WatchedRelation {
+    Oid relid; // hash key
+    Oid base;
+};
+
+struct LeafEntry {
+    int32 partition_id; // hash key
+    Oid leaf;
+};
+
+HTAB *bases;
+HTAB *watched;
+HTAB *leaves;
+MemoryContext outdated; // parent of the contexts of outdated entries
+uint64 generation = 1;
+bool leaves_outdated;
+uint64 last_serial;
+
+HTAB *CreateTable(const char *name, Size key_size, Size entry_size) {
+    HASHCTL control = {};
+    control.keysize = key_size;
+    control.entrysize = entry_size;
+    control.hcxt = CacheMemoryContext;
+    return hash_create(name, 64, &control, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+}
+
+void CreateTables() {
+    if (bases)
+        return;
+    if (!CacheMemoryContext)
+        CreateCacheMemoryContext();
+    outdated = AllocSetContextCreate(CacheMemoryContext, "index_table outdated definitions",
+                                     ALLOCSET_SMALL_SIZES);
+    watched = CreateTable("index_table watched relations", sizeof(Oid), sizeof(WatchedRelation));
+    leaves = CreateTable("index_table partition numbers", sizeof(int32), sizeof(LeafEntry));
+    bases = CreateTable("index_table base tables", sizeof(Oid), sizeof(BaseEntry));
+}
+
+// Runs inside cache invalidation: marks only.
+void OnRelcacheInvalidation(Datum, Oid relid) {
+    generation++;
+    if (!bases)
+        return;
+    if (!OidIsValid(relid)) {
+        HASH_SEQ_STATUS status;
+        hash_seq_init(&status, bases);
+        while (BaseEntry *entry = static_cast<BaseEntry *>(hash_seq_search(&status)))
+            if (entry->base)
+                entry->base->valid = false;
+        leaves_outdated = true;
+        return;
+    }
+    WatchedRelation *relation =
+        static_cast<WatchedRelation *>(hash_search(watched, &relid, HASH_FIND, nullptr));
+    if (!relation)
+        return;
+    leaves_outdated = true;
+    BaseEntry *entry =
+        static_cast<BaseEntry *>(hash_search(bases, &relation->base, HASH_FIND, nullptr));
+    if (entry && entry->base)
+        entry->base->valid = false;
+}
+
+void Watch(Oid relid, Oid base) {
+    WatchedRelation *relation =
+        static_cast<WatchedRelation *>(hash_search(watched, &relid, HASH_ENTER, nullptr));
+    relation->base = base;
+}
+
+Base *LoadBase(Oid relid) {
+    Relation rel = try_relation_open(relid, AccessShareLock);
+    if (!rel)
+        return nullptr;
+    MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "index_table definitions",
+                                                  ALLOCSET_SMALL_SIZES);
+    MemoryContext caller = MemoryContextSwitchTo(context);
+    // Watched before the catalog is read, so that no change in between is missed.
+    Watch(relid, relid);
+    Base *base = static_cast<Base *>(palloc0(sizeof(Base)));
+    base->relid = relid;
+    base->serial = ++last_serial;
+    base->context = context;
+    base->valid = true;
+    BaseEntry *entry = static_cast<BaseEntry *>(hash_search(bases, &relid, HASH_ENTER, nullptr));
+    entry->base = nullptr;
+    uint64 before = generation;
+    List *tables = ReadDefinitions(rel);
+    base->table_count = list_length(tables);
+    base->tables = static_cast<IndexTable **>(palloc0(sizeof(IndexTable *) * Max(1, base->table_count)));
+    for (int i = 0; i < base->table_count; i++) {
+        base->tables[i] = static_cast<IndexTable *>(list_nth(tables, i));
+        Watch(base->tables[i]->relid, relid);
+    }
+    base->has_retired = HasRetiredPartitions(relid);
+    // Something changed while reading: good for this look-up, to be read again at the next.
+    base->valid = generation == before;
+    MemoryContextSwitchTo(caller);
+    MemoryContextSetParent(context, CacheMemoryContext);
+    entry->base = base;
+    relation_close(rel, AccessShareLock);
+    return base;
+}
+
+void OnTransactionEnd(XactEvent event, void *) {
+    if (outdated && (event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT ||
+                     event == XACT_EVENT_PREPARE || event == XACT_EVENT_PARALLEL_COMMIT ||
+                     event == XACT_EVENT_PARALLEL_ABORT))
+        MemoryContextDeleteChildren(outdated);
+}
+
+} // namespace
+
+uint64 CacheGeneration() { return generation; }
+
+void Invalidate(Oid base) {
+    if (SearchSysCacheExists1(RELOID, ObjectIdGetDatum(base)))
+        CacheInvalidateRelcacheByRelid(base);
+    else
+        OnRelcacheInvalidation(0, base); // dropped: other sessions learn from the drop itself
+}
+
+const Base *FindBase(Oid relid) {
+    CreateTables();
+    BaseEntry *entry = static_cast<BaseEntry *>(hash_search(bases, &relid, HASH_FIND, nullptr));
+    if (entry && entry->base) {
+        if (entry->base->valid)
+            return entry->base;
+        MemoryContextSetParent(entry->base->context, outdated);
+        entry->base = nullptr;
+    }
+    if (!OidIsValid(ExtensionSchema()))
+        return nullptr;
+    if (!entry && ListIndexTables(relid) == NIL)
+        return nullptr;
+    Base *base = LoadBase(relid);
+    return base && base->table_count > 0 ? base : nullptr;
+}
+
+const IndexTable *FindIndexTable(Oid relid) {
+    CreateTables();
+    WatchedRelation *known =
+        static_cast<WatchedRelation *>(hash_search(watched, &relid, HASH_FIND, nullptr));
+    Oid base_oid = known ? known->base : RecordedBase(relid);
+    const Base *base = OidIsValid(base_oid) ? FindBase(base_oid) : nullptr;
+    if (base)
+        for (IndexTable *table : std::span(base->tables, base->table_count))
+            if (table->relid == relid)
+                return table;
+    return nullptr;
+}
+
+const IndexTable *GetIndexTable(Oid relid) {
+    if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relid)))
+        ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE),
+                        errmsg("relation with OID %u does not exist", relid)));
+    const IndexTable *table = FindIndexTable(relid);
+    if (!table)
+        ereport(ERROR, (errcode(ERRCODE_WRONG_OBJECT_TYPE),
+                        errmsg("\"%s\" is not an index table", get_rel_name(relid)),
+                        errhint("The view index_table.index_tables shows the index tables.")));
+    return table;
+}
+
+Oid FindPartition(int32 partition_id) {
+    CreateTables();
+    if (leaves_outdated) {
+        hash_destroy(leaves);
+        leaves = CreateTable("index_table partition numbers", sizeof(int32), sizeof(LeafEntry));
+        leaves_outdated = false;
+    }
+    LeafEntry *entry =
+        static_cast<LeafEntry *>(hash_search(leaves, &partition_id, HASH_FIND, nullptr));
+    if (entry)
+        return entry->leaf;
+    Oid leaf = ReadPartition(partition_id);
+    if (OidIsValid(leaf) && !leaves_outdated) {
+        entry = static_cast<LeafEntry *>(hash_search(leaves, &partition_id, HASH_ENTER, nullptr));
+        entry->leaf = leaf;
+    }
+    return leaf;
+}
+
+void InitializeCatalogCache() {
+    CacheRegisterRelcacheCallback(OnRelcacheInvalidation, 0);
+    RegisterXactCallback(OnTransactionEnd, nullptr);
+}
+
+} // namespace index_table

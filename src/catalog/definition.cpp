@@ -1,0 +1,375 @@
+// The rows of the catalog tables, read and written through the heap directly: no privileges, no
+// planner, usable from triggers and event triggers.
+#include "catalog/definition.h"
+#include "catalog/rows.h"
+
+namespace index_table {
+namespace {
+
+enum DefinitionColumn {
+    kDefIndexTable = 1,
+    kDefBase,
+    kDefStrategy,
+    kDefKey,
+    kDefPredicate,
+    kDefIdentity,
+    kDefInclude,
+    kDefIsUnique,
+    kDefMaintenance,
+    kDefColumns = kDefMaintenance
+};
+enum PartitionColumn { kPartId = 1, kPartBase, kPartRelation, kPartColumns = kPartRelation };
+enum RetiredColumn { kRetiredId = 1, kRetiredBase, kRetiredColumns = kRetiredBase };
+
+Datum NamesOf(Relation base, List *attnos) {
+    int count = list_length(attnos);
+    Datum *names = static_cast<Datum *>(palloc(sizeof(Datum) * Max(count, 1)));
+    for (int i = 0; i < count; i++) {
+        Form_pg_attribute att = TupleDescAttr(RelationGetDescr(base), list_nth_int(attnos, i) - 1);
+        names[i] = NameGetDatum(&att->attname);
+    }
+    ArrayType *array = construct_array(names, count, NAMEOID, NAMEDATALEN, false, TYPALIGN_CHAR);
+    return PointerGetDatum(array);
+}
+
+List *AttnosOf(Relation base, Datum names) {
+    Datum *values;
+    int count;
+    deconstruct_array(DatumGetArrayTypeP(names), NAMEOID, NAMEDATALEN, false, TYPALIGN_CHAR,
+                      &values, nullptr, &count);
+    List *attnos = NIL;
+    for (int i = 0; i < count; i++)
+        attnos = lappend_int(attnos, FindColumn(base, NameStr(*DatumGetName(values[i]))));
+    return attnos;
+}
+
+Datum RenameIn(Datum names, const char *old_name, const char *new_name) {
+    Datum *values;
+    int count;
+    deconstruct_array(DatumGetArrayTypeP(names), NAMEOID, NAMEDATALEN, false, TYPALIGN_CHAR,
+                      &values, nullptr, &count);
+    for (int i = 0; i < count; i++)
+        if (namestrcmp(DatumGetName(values[i]), old_name) == 0)
+            namestrcpy(DatumGetName(values[i]), new_name);
+    return PointerGetDatum(
+        construct_array(values, count, NAMEOID, NAMEDATALEN, false, TYPALIGN_CHAR));
+}
+
+void DeleteRow(const char *table, const char *index, Oid type_eq, Datum value) {
+    CatalogScan scan(table, index, type_eq, value, RowExclusiveLock);
+    while (HeapTuple tuple = scan.Next())
+        CatalogTupleDelete(scan.relation, &tuple->t_self);
+    scan.End();
+}
+
+void InsertRow(const char *table, Datum *values, bool *nulls) {
+    Relation rel = table_open(ExtensionRelation(table), RowExclusiveLock);
+    HeapTuple tuple = heap_form_tuple(RelationGetDescr(rel), values, nulls);
+    CatalogTupleInsert(rel, tuple);
+    heap_freetuple(tuple);
+    table_close(rel, RowExclusiveLock);
+}
+
+} // namespace
+
+Oid ExtensionSchema() { return get_namespace_oid("index_table", true); }
+
+Oid ExtensionRelation(const char *name) {
+    Oid relid = get_relname_relid(name, ExtensionSchema());
+    if (!OidIsValid(relid))
+        elog(ERROR, "relation \"index_table.%s\" is missing", name);
+    return relid;
+}
+
+CatalogScan::CatalogScan(const char *table, const char *index, Oid equality, Datum value,
+                         LOCKMODE lock_mode)
+    : lock_mode(lock_mode) {
+    relation = table_open(ExtensionRelation(table), lock_mode);
+    int keys = 0;
+    if (index != nullptr) {
+        Oid index_oid = ExtensionRelation(index);
+        Relation index_rel = index_open(index_oid, AccessShareLock);
+        ScanKeyInit(&key, index_rel->rd_index->indkey.values[0], BTEqualStrategyNumber, equality,
+                    value);
+        index_close(index_rel, AccessShareLock);
+        keys = 1;
+        scan = systable_beginscan(relation, index_oid, true, nullptr, keys, &key);
+    } else {
+        scan = systable_beginscan(relation, InvalidOid, false, nullptr, 0, nullptr);
+    }
+}
+
+HeapTuple CatalogScan::Next() { return systable_getnext(scan); }
+
+Datum CatalogScan::Get(HeapTuple tuple, int column, bool *isnull) {
+    return heap_getattr(tuple, column, RelationGetDescr(relation), isnull);
+}
+
+void CatalogScan::End() {
+    systable_endscan(scan);
+    table_close(relation, lock_mode);
+}
+
+Strategy ParseStrategy(const char *name) {
+    for (Strategy strategy : {Strategy::Normalized, Strategy::Partial, Strategy::Denormalized})
+        if (strcmp(name, StrategyName(strategy)) == 0)
+            return strategy;
+    ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("unknown strategy \"%s\"", name),
+                    errhint("The strategies are normalized, partial and denormalized.")));
+}
+
+const char *StrategyName(Strategy strategy) {
+    switch (strategy) {
+    case Strategy::Normalized:
+        return "normalized";
+    case Strategy::Partial:
+        return "partial";
+    case Strategy::Denormalized:
+        return "denormalized";
+    }
+    pg_unreachable();
+}
+
+void InsertDefinition(Relation base, const Definition &definition) {
+    Datum values[kDefColumns];
+    bool nulls[kDefColumns] = {};
+    values[kDefIndexTable - 1] = ObjectIdGetDatum(definition.relid);
+    values[kDefBase - 1] = ObjectIdGetDatum(definition.base);
+    values[kDefStrategy - 1] = CStringGetTextDatum(StrategyName(definition.strategy));
+    values[kDefKey - 1] = CStringGetTextDatum(definition.key);
+    nulls[kDefPredicate - 1] = definition.predicate == nullptr;
+    if (definition.predicate)
+        values[kDefPredicate - 1] = CStringGetTextDatum(definition.predicate);
+    values[kDefIdentity - 1] = NamesOf(base, definition.identity);
+    values[kDefInclude - 1] = NamesOf(base, definition.include);
+    values[kDefIsUnique - 1] = BoolGetDatum(definition.is_unique);
+    values[kDefMaintenance - 1] = CStringGetTextDatum(definition.maintenance);
+    InsertRow("definition", values, nulls);
+    CommandCounterIncrement();
+    Invalidate(definition.base);
+}
+
+void DeleteDefinition(Oid relid) {
+    Oid base = RecordedBase(relid);
+    DeleteRow("definition", "definition_pkey", F_OIDEQ, ObjectIdGetDatum(relid));
+    CommandCounterIncrement();
+    if (OidIsValid(base))
+        Invalidate(base);
+}
+
+void UpdateDefinitionText(Relation base, AttrNumber renamed_attno, const char *old_name) {
+    const char *new_name =
+        pstrdup(NameStr(TupleDescAttr(RelationGetDescr(base), renamed_attno - 1)->attname));
+    CatalogScan scan("definition", "definition_base_idx", F_OIDEQ,
+                     ObjectIdGetDatum(RelationGetRelid(base)), RowExclusiveLock);
+    while (HeapTuple tuple = scan.Next()) {
+        Datum values[kDefColumns];
+        bool nulls[kDefColumns];
+        bool replace[kDefColumns] = {};
+        heap_deform_tuple(tuple, RelationGetDescr(scan.relation), values, nulls);
+
+        Key key = ParseKey(base, TextDatumGetCString(values[kDefKey - 1]), renamed_attno, old_name);
+        values[kDefKey - 1] = CStringGetTextDatum(DeparseKey(base, key));
+        replace[kDefKey - 1] = true;
+        if (!nulls[kDefPredicate - 1]) {
+            Expr *predicate = ParsePredicate(base, TextDatumGetCString(values[kDefPredicate - 1]),
+                                             renamed_attno, old_name);
+            values[kDefPredicate - 1] = CStringGetTextDatum(DeparsePredicate(base, predicate));
+            replace[kDefPredicate - 1] = true;
+        }
+        for (int column : {kDefIdentity, kDefInclude}) {
+            values[column - 1] = RenameIn(values[column - 1], old_name, new_name);
+            replace[column - 1] = true;
+        }
+        HeapTuple changed =
+            heap_modify_tuple(tuple, RelationGetDescr(scan.relation), values, nulls, replace);
+        CatalogTupleUpdate(scan.relation, &tuple->t_self, changed);
+    }
+    scan.End();
+    CommandCounterIncrement();
+    Invalidate(RelationGetRelid(base));
+}
+
+void ForgetIncludedColumn(Oid base, const char *name) {
+    bool changed = false;
+    CatalogScan scan("definition", "definition_base_idx", F_OIDEQ, ObjectIdGetDatum(base),
+                     RowExclusiveLock);
+    while (HeapTuple tuple = scan.Next()) {
+        bool isnull;
+        Datum *names;
+        int count;
+        deconstruct_array(DatumGetArrayTypeP(scan.Get(tuple, kDefInclude, &isnull)), NAMEOID,
+                          NAMEDATALEN, false, TYPALIGN_CHAR, &names, nullptr, &count);
+        int kept = 0;
+        for (int i = 0; i < count; i++)
+            if (namestrcmp(DatumGetName(names[i]), name) != 0)
+                names[kept++] = names[i];
+        if (kept == count)
+            continue;
+        Datum values[kDefColumns] = {};
+        bool nulls[kDefColumns] = {};
+        bool replace[kDefColumns] = {};
+        values[kDefInclude - 1] = PointerGetDatum(
+            construct_array(names, kept, NAMEOID, NAMEDATALEN, false, TYPALIGN_CHAR));
+        replace[kDefInclude - 1] = true;
+        HeapTuple without =
+            heap_modify_tuple(tuple, RelationGetDescr(scan.relation), values, nulls, replace);
+        CatalogTupleUpdate(scan.relation, &tuple->t_self, without);
+        changed = true;
+    }
+    scan.End();
+    if (changed) {
+        CommandCounterIncrement();
+        Invalidate(base);
+    }
+}
+
+List *ReadDefinitions(Relation base) {
+    List *tables = NIL;
+    CatalogScan scan("definition", "definition_base_idx", F_OIDEQ,
+                     ObjectIdGetDatum(RelationGetRelid(base)), AccessShareLock);
+    while (HeapTuple tuple = scan.Next()) {
+        bool isnull;
+        Definition definition = {};
+        definition.relid = DatumGetObjectId(scan.Get(tuple, kDefIndexTable, &isnull));
+        definition.base = RelationGetRelid(base);
+        // Dropped while event triggers were off.
+        if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(definition.relid)))
+            continue;
+        definition.strategy =
+            ParseStrategy(TextDatumGetCString(scan.Get(tuple, kDefStrategy, &isnull)));
+        definition.key = TextDatumGetCString(scan.Get(tuple, kDefKey, &isnull));
+        Datum predicate = scan.Get(tuple, kDefPredicate, &isnull);
+        if (!isnull)
+            definition.predicate = TextDatumGetCString(predicate);
+        definition.identity = AttnosOf(base, scan.Get(tuple, kDefIdentity, &isnull));
+        definition.include = AttnosOf(base, scan.Get(tuple, kDefInclude, &isnull));
+        definition.is_unique = DatumGetBool(scan.Get(tuple, kDefIsUnique, &isnull));
+        definition.maintenance = TextDatumGetCString(scan.Get(tuple, kDefMaintenance, &isnull));
+        IndexTable *table = MakeIndexTable(base, definition);
+        table->built = HeapTupleHeaderGetXmin(tuple->t_data);
+        tables = lappend(tables, table);
+    }
+    scan.End();
+    return tables;
+}
+
+Oid RecordedBase(Oid index_table) {
+    Oid base = InvalidOid;
+    if (!OidIsValid(ExtensionSchema()))
+        return base;
+    CatalogScan scan("definition", "definition_pkey", F_OIDEQ, ObjectIdGetDatum(index_table),
+                     AccessShareLock);
+    if (HeapTuple tuple = scan.Next()) {
+        bool isnull;
+        base = DatumGetObjectId(scan.Get(tuple, kDefBase, &isnull));
+    }
+    scan.End();
+    return base;
+}
+
+List *ListIndexTables(Oid base) {
+    List *tables = NIL;
+    CatalogScan scan("definition", "definition_base_idx", F_OIDEQ, ObjectIdGetDatum(base),
+                     AccessShareLock);
+    while (HeapTuple tuple = scan.Next()) {
+        bool isnull;
+        tables = lappend_oid(tables, DatumGetObjectId(scan.Get(tuple, kDefIndexTable, &isnull)));
+    }
+    scan.End();
+    return tables;
+}
+
+List *ListBases() {
+    List *bases = NIL;
+    CatalogScan scan("definition", nullptr, InvalidOid, 0, AccessShareLock);
+    while (HeapTuple tuple = scan.Next()) {
+        bool isnull;
+        bases = list_append_unique_oid(bases, DatumGetObjectId(scan.Get(tuple, kDefBase, &isnull)));
+    }
+    scan.End();
+    return bases;
+}
+
+int32 AddPartition(Oid base, Oid leaf) {
+    Datum values[kPartColumns];
+    bool nulls[kPartColumns] = {};
+    int32 id = nextval_internal(ExtensionRelation("partition_id_seq"), false);
+    values[kPartId - 1] = Int32GetDatum(id);
+    values[kPartBase - 1] = ObjectIdGetDatum(base);
+    values[kPartRelation - 1] = ObjectIdGetDatum(leaf);
+    InsertRow("partition", values, nulls);
+    CommandCounterIncrement();
+    CacheInvalidateRelcacheByRelid(leaf);
+    return id;
+}
+
+void RetirePartition(Oid leaf) {
+    std::optional<PartitionNumber> number = FindPartitionNumber(leaf);
+    if (!number)
+        return;
+    Datum values[kRetiredColumns];
+    bool nulls[kRetiredColumns] = {};
+    values[kRetiredId - 1] = Int32GetDatum(number->id);
+    values[kRetiredBase - 1] = ObjectIdGetDatum(number->base);
+    InsertRow("retired_partition", values, nulls);
+    DeleteRow("partition", "partition_pkey", F_INT4EQ, Int32GetDatum(number->id));
+    CommandCounterIncrement();
+    Invalidate(number->base);
+    if (SearchSysCacheExists1(RELOID, ObjectIdGetDatum(leaf)))
+        CacheInvalidateRelcacheByRelid(leaf);
+}
+
+void DeletePartitions(Oid base) {
+    DeleteRow("partition", "partition_base_idx", F_OIDEQ, ObjectIdGetDatum(base));
+    DeleteRow("retired_partition", "retired_partition_base_idx", F_OIDEQ, ObjectIdGetDatum(base));
+    CommandCounterIncrement();
+    Invalidate(base);
+}
+
+List *ListPartitions(Oid base) {
+    List *leaves = NIL;
+    CatalogScan scan("partition", "partition_base_idx", F_OIDEQ, ObjectIdGetDatum(base),
+                     AccessShareLock);
+    while (HeapTuple tuple = scan.Next()) {
+        bool isnull;
+        leaves = lappend_oid(leaves, DatumGetObjectId(scan.Get(tuple, kPartRelation, &isnull)));
+    }
+    scan.End();
+    return leaves;
+}
+
+std::optional<PartitionNumber> FindPartitionNumber(Oid leaf) {
+    std::optional<PartitionNumber> number;
+    CatalogScan scan("partition", "partition_relation_key", F_OIDEQ, ObjectIdGetDatum(leaf),
+                     AccessShareLock);
+    if (HeapTuple tuple = scan.Next()) {
+        bool isnull;
+        number = PartitionNumber{DatumGetInt32(scan.Get(tuple, kPartId, &isnull)),
+                                 DatumGetObjectId(scan.Get(tuple, kPartBase, &isnull))};
+    }
+    scan.End();
+    return number;
+}
+
+Oid ReadPartition(int32 partition_id) {
+    Oid leaf = InvalidOid;
+    CatalogScan scan("partition", "partition_pkey", F_INT4EQ, Int32GetDatum(partition_id),
+                     AccessShareLock);
+    if (HeapTuple tuple = scan.Next()) {
+        bool isnull;
+        leaf = DatumGetObjectId(scan.Get(tuple, kPartRelation, &isnull));
+    }
+    scan.End();
+    return leaf;
+}
+
+bool HasRetiredPartitions(Oid base) {
+    CatalogScan scan("retired_partition", "retired_partition_base_idx", F_OIDEQ,
+                     ObjectIdGetDatum(base), AccessShareLock);
+    bool found = HeapTupleIsValid(scan.Next());
+    scan.End();
+    return found;
+}
+
+} // namespace index_table

@@ -1,0 +1,137 @@
+// Definitions of index tables and partition numbers: the rows of index_table.definition,
+// .partition and .retired_partition, and a session cache of them.
+//
+// The cache is invalidated through PostgreSQL's relation cache: whoever changes a definition or a
+// number calls Invalidate(). What a look-up returns stays valid memory until the transaction ends,
+// even when it has become outdated meanwhile; Generation() tells.
+//
+// A partition number is a generation of a leaf: it is given when the leaf joins a base table,
+// replaced when the leaf is truncated, removed when it is detached or dropped, and never used
+// twice. An entry with a number that is not live does not exist.
+#pragma once
+
+#include "catalog/key.h"
+
+namespace index_table {
+
+enum class Strategy : uint8 { Normalized, Partial, Denormalized };
+
+// Parses the name of a strategy; raises 22023.
+Strategy ParseStrategy(const char *name);
+const char *StrategyName(Strategy strategy);
+
+// A column of an entry that is a copy of a column of the base row.
+struct CopiedColumn {
+    AttrNumber base_attno;
+    int position; // among the live columns of the index table, from 0
+};
+
+// An index table. Its live columns are, in order: the key, partition_id, the identity columns that
+// are not key columns, the included columns.
+struct IndexTable {
+    uint64 serial;       // never used twice in a session
+    TransactionId built; // the transaction that finished the latest build
+    Oid relid;
+    Oid base;
+    Strategy strategy;
+    bool is_unique;
+    Key key;
+    Expr *predicate; // as parsed; null: none
+    int identity_count;
+    CopiedColumn *identity; // all identity columns; position may be that of a key column
+    int include_count;
+    CopiedColumn *include;
+    int copied_count;
+    CopiedColumn *copied; // the columns after partition_id, in order
+    int column_count;     // of an entry
+    // For execution: planned expressions.
+    Expr **key_exprs;      // per key column, of expr; null for a plain column
+    Expr **per_element;    // per key column
+    Expr *planned_predicate;
+
+    int partition_position() const { return key.count; }
+    // Columns that make up an entry's place in the B-tree: key, partition_id, identity.
+    int group_count() const { return column_count - include_count; }
+};
+
+struct Base {
+    Oid relid;
+    int table_count;
+    IndexTable **tables;
+    bool has_retired; // entries of dead partition numbers may be stored
+    uint64 serial; // never used twice in a session
+    bool valid;
+    MemoryContext context;
+};
+
+// A row of index_table.definition in SQL terms.
+struct Definition {
+    Oid relid;
+    Oid base;
+    Strategy strategy;
+    const char *key;
+    const char *predicate; // null: none
+    List *identity;        // of attribute numbers of the base table
+    List *include;         // likewise
+    bool is_unique;
+    const char *maintenance;
+};
+
+// Fills what follows from a definition: parses its text, plans its expressions, lays out its
+// entries. Raises what ParseKey raises. Allocated in the current memory context.
+IndexTable *MakeIndexTable(Relation base, const Definition &definition);
+
+// Cache look-ups. Null where the relation is no base table, no index table. They open the base
+// table with AccessShareLock when the cache has to be filled.
+const Base *FindBase(Oid relid);
+const IndexTable *FindIndexTable(Oid relid);
+
+// The index table, for functions that take one from the user: raises 42809 when it is none.
+const IndexTable *GetIndexTable(Oid relid);
+
+struct PartitionNumber {
+    int32 id;
+    Oid base;
+};
+// The live number of a leaf and the base table it belongs to. Not cached.
+std::optional<PartitionNumber> FindPartitionNumber(Oid leaf);
+
+// The leaf with a live partition number, InvalidOid for a number that is not live. Cached.
+Oid FindPartition(int32 partition_id);
+
+// Changes whenever anything that was looked up may have become outdated.
+uint64 CacheGeneration();
+
+// Makes every session forget what it knows of a base table, its index tables and partitions.
+void Invalidate(Oid base);
+
+// Writers. Callers hold at least ShareRowExclusiveLock on the base table (a lock on the leaf that
+// excludes writers suffices for RenumberPartition and RetirePartition).
+void InsertDefinition(Relation base, const Definition &definition);
+void DeleteDefinition(Oid relid);
+// Replaces key and predicate text after a rename.
+void UpdateDefinitionText(Relation base, AttrNumber renamed_attno, const char *old_name);
+// Takes a dropped column of a base table out of the included columns of its index tables.
+void ForgetIncludedColumn(Oid base, const char *name);
+int32 AddPartition(Oid base, Oid leaf);
+void RetirePartition(Oid leaf);
+// The leaves that have numbers, a list of OIDs.
+List *ListPartitions(Oid base);
+// Removes every number of a base table.
+void DeletePartitions(Oid base);
+
+// The oids of the bases of all definitions, those of dropped relations too.
+List *ListBases();
+// Index tables of a base table as recorded, a list of OIDs, without parsing the definitions.
+List *ListIndexTables(Oid base);
+// The base of an index table as recorded; InvalidOid where it is none.
+Oid RecordedBase(Oid index_table);
+
+// Oid of the extension's schema; InvalidOid where the extension is not installed.
+Oid ExtensionSchema();
+// Oid of a relation in the extension's schema; raises XX000 where it is missing.
+Oid ExtensionRelation(const char *name);
+
+void InitializeCatalogCache();
+
+} // namespace index_table

@@ -1,0 +1,361 @@
+#include "catalog/key.h"
+
+#include "compat/compat.h"
+
+namespace index_table {
+namespace {
+
+// What the parser says of an unknown column, with the columns there are.
+[[noreturn]] void RaiseUnknownColumn(Relation base, const char *name) {
+    StringInfoData columns;
+    initStringInfo(&columns);
+    for (int i = 0; i < RelationGetNumberOfAttributes(base); i++) {
+        Form_pg_attribute att = TupleDescAttr(RelationGetDescr(base), i);
+        if (!att->attisdropped)
+            appendStringInfo(&columns, "%s%s", columns.len ? ", " : "",
+                             quote_identifier(NameStr(att->attname)));
+    }
+    ereport(ERROR, (errcode(ERRCODE_UNDEFINED_COLUMN),
+                    errmsg("column \"%s\" of table \"%s\" does not exist", name,
+                           RelationGetRelationName(base)),
+                    errhint("The columns are: %s.", columns.data), errtable(base)));
+}
+
+Node *CheckColumnRef(ParseState *pstate, ColumnRef *ref, Node *var) {
+    if (var == nullptr && list_length(ref->fields) == 1 && IsA(linitial(ref->fields), String))
+        RaiseUnknownColumn(static_cast<Relation>(pstate->p_ref_hook_state), strVal(linitial(ref->fields)));
+    return nullptr;
+}
+
+// A parse state whose only relation is the base table. Where a column has just been renamed, the
+// text still knows it by its old name: column aliases let the parser find it.
+ParseState *MakeParseState(Relation base, AttrNumber renamed_attno, const char *old_name) {
+    ParseState *pstate = make_parsestate(nullptr);
+    Alias *alias = nullptr;
+    if (renamed_attno != 0) {
+        List *names = NIL;
+        for (int i = 0; i < RelationGetNumberOfAttributes(base); i++) {
+            Form_pg_attribute att = TupleDescAttr(RelationGetDescr(base), i);
+            if (att->attisdropped)
+                continue;
+            const char *name = i + 1 == renamed_attno ? old_name : NameStr(att->attname);
+            names = lappend(names, makeString(pstrdup(name)));
+        }
+        alias = makeAlias(RelationGetRelationName(base), names);
+    }
+    ParseNamespaceItem *item =
+        addRangeTableEntryForRelation(pstate, base, AccessShareLock, alias, false, true);
+    addNSItemToQuery(pstate, item, false, true, true);
+    pstate->p_ref_hook_state = base;
+    pstate->p_post_columnref_hook = CheckColumnRef;
+    return pstate;
+}
+
+[[noreturn]] void RaiseNotA(const char *what, const char *text) {
+    ereport(ERROR, (errcode(ERRCODE_SYNTAX_ERROR), errmsg("\"%s\" is not a valid %s", text, what),
+                    errhint("Write it as in CREATE INDEX.")));
+}
+
+// Parses "CREATE INDEX ON base (<key>) WHERE <predicate>", either part fixed, and refuses text
+// that reaches out of its place.
+IndexStmt *ParseAsIndex(const char *key, const char *predicate) {
+    char *sql = psprintf("CREATE INDEX ON t (%s\n)%s%s", key ? key : "c",
+                         predicate ? " WHERE " : "", predicate ? predicate : "");
+    List *statements = raw_parser(sql, RAW_PARSE_DEFAULT);
+    const char *text = key ? key : predicate;
+    const char *what = key ? "key" : "predicate";
+    if (list_length(statements) != 1)
+        RaiseNotA(what, text);
+    Node *statement = linitial_node(RawStmt, statements)->stmt;
+    if (!IsA(statement, IndexStmt))
+        RaiseNotA(what, text);
+    IndexStmt *index = reinterpret_cast<IndexStmt *>(statement);
+    if ((index->whereClause != nullptr) != (predicate != nullptr) ||
+        index->indexIncludingParams != NIL || index->options != NIL || index->tableSpace)
+        RaiseNotA(what, text);
+    return index;
+}
+
+struct SetFinder {
+    int count;
+    Node *call;
+};
+
+bool FindSetReturning(Node *node, SetFinder *found) {
+    if (node == nullptr)
+        return false;
+    bool returns_set = (IsA(node, FuncExpr) && reinterpret_cast<FuncExpr *>(node)->funcretset) ||
+                       (IsA(node, OpExpr) && reinterpret_cast<OpExpr *>(node)->opretset);
+    if (returns_set) {
+        found->count++;
+        found->call = node;
+    }
+    return compat::WalkExpression(node, FindSetReturning, found);
+}
+
+Node *ReplaceCall(Node *node, Node *call) {
+    if (node == nullptr)
+        return nullptr;
+    if (node == call) {
+        CaseTestExpr *element = makeNode(CaseTestExpr);
+        element->typeId = exprType(call);
+        element->typeMod = exprTypmod(call);
+        element->collation = exprCollation(call);
+        return reinterpret_cast<Node *>(element);
+    }
+    return compat::MutateExpression(node, ReplaceCall, call);
+}
+
+bool HasUnindexableVar(Node *node, void *context) {
+    if (node == nullptr)
+        return false;
+    if (IsA(node, Var))
+        return reinterpret_cast<Var *>(node)->varattno <= 0;
+    return compat::WalkExpression(node, HasUnindexableVar, context);
+}
+
+void CheckExpression(ParseState *pstate, Node *expr, const char *what) {
+    if (pstate->p_hasAggs || pstate->p_hasWindowFuncs || pstate->p_hasSubLinks)
+        ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+                        errmsg("aggregates, window functions and subqueries cannot be used in the "
+                               "%s of an index table",
+                               what)));
+    if (HasUnindexableVar(expr, nullptr))
+        ereport(ERROR,
+                (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+                 errmsg("system columns and whole rows cannot be used in the %s of an index table",
+                        what)));
+    Node *planned = reinterpret_cast<Node *>(expression_planner(static_cast<Expr *>(copyObjectImpl(expr))));
+    if (contain_mutable_functions(planned))
+        ereport(ERROR, (errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
+                        errmsg("functions in the %s of an index table must be marked IMMUTABLE",
+                               what)));
+}
+
+// Sets expr, per_element and shape; returns the type, typmod and collation of one value.
+void Shape(KeyColumn *column, Node *expr) {
+    column->whole = column->expr = reinterpret_cast<Expr *>(expr);
+    column->type = exprType(expr);
+    column->typmod = exprTypmod(expr);
+    column->collation = exprCollation(expr);
+    column->shape = KeyShape::Single;
+
+    SetFinder sets = {};
+    FindSetReturning(expr, &sets);
+    if (sets.count > 1)
+        ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+                        errmsg("a key column cannot hold more than one set-returning function")));
+    if (sets.count == 1) {
+        column->shape = KeyShape::SetReturning;
+        if (sets.call != expr)
+            column->per_element = reinterpret_cast<Expr *>(ReplaceCall(expr, sets.call));
+        column->expr = reinterpret_cast<Expr *>(sets.call);
+        FuncExpr *call = castNode(FuncExpr, sets.call);
+        if (call->funcid == F_UNNEST_ANYARRAY) {
+            column->shape = KeyShape::ArrayElements;
+            column->expr = static_cast<Expr *>(linitial(call->args));
+        }
+        return;
+    }
+    Oid element = get_base_element_type(column->type);
+    if (OidIsValid(element)) {
+        column->shape = KeyShape::ArrayElements;
+        column->type = element;
+    }
+}
+
+void NameColumns(Key *key, List *elements) {
+    for (int i = 0; i < key->count; i++) {
+        IndexElem *element = list_nth_node(IndexElem, elements, i);
+        const char *wanted = element->indexcolname ? element->indexcolname : element->name;
+        if (wanted == nullptr)
+            wanted = FigureIndexColname(element->expr);
+        if (wanted == nullptr)
+            wanted = "expr";
+        char name[NAMEDATALEN];
+        strlcpy(name, wanted, sizeof(name));
+        auto taken = [&] {
+            for (int j = 0; j < i; j++)
+                if (strcmp(NameStr(key->columns[j].name), name) == 0)
+                    return true;
+            return strcmp(name, "partition_id") == 0;
+        };
+        for (int suffix = 1; taken(); suffix++) {
+            char digits[16];
+            snprintf(digits, sizeof(digits), "%d", suffix);
+            int room = pg_mbcliplen(wanted, strlen(wanted), NAMEDATALEN - 1 - strlen(digits));
+            snprintf(name, sizeof(name), "%.*s%s", room, wanted, digits);
+        }
+        namestrcpy(&key->columns[i].name, name);
+    }
+}
+
+} // namespace
+
+AttrNumber FindColumn(Relation base, const char *name) {
+    AttrNumber attno = get_attnum(RelationGetRelid(base), name);
+    if (attno == InvalidAttrNumber)
+        RaiseUnknownColumn(base, name);
+    if (attno < 0)
+        ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+                        errmsg("system column \"%s\" cannot be used in an index table", name)));
+    return attno;
+}
+
+Key ParseKey(Relation base, const char *text, AttrNumber renamed_attno, const char *old_name) {
+    List *elements = ParseAsIndex(text, nullptr)->indexParams;
+    Key key = {.count = list_length(elements),
+               .columns = static_cast<KeyColumn *>(palloc0(sizeof(KeyColumn) * list_length(elements))),
+               .multi_valued = -1};
+
+    for (int i = 0; i < key.count; i++) {
+        IndexElem *element = list_nth_node(IndexElem, elements, i);
+        KeyColumn *column = &key.columns[i];
+        ParseState *pstate = MakeParseState(base, renamed_attno, old_name);
+        Node *raw = element->expr;
+        if (raw == nullptr) {
+            ColumnRef *ref = makeNode(ColumnRef);
+            ref->fields = list_make1(makeString(element->name));
+            ref->location = -1;
+            raw = reinterpret_cast<Node *>(ref);
+        }
+        Node *expr = transformExpr(pstate, raw, EXPR_KIND_SELECT_TARGET);
+        if (exprType(expr) == UNKNOWNOID)
+            expr = coerce_type(pstate, expr, UNKNOWNOID, TEXTOID, -1, COERCION_IMPLICIT,
+                               COERCE_IMPLICIT_CAST, -1);
+        assign_expr_collations(pstate, expr);
+        CheckExpression(pstate, expr, "key");
+        free_parsestate(pstate);
+
+        Shape(column, expr);
+        if (IsA(column->expr, Var) && column->shape == KeyShape::Single)
+            column->attno = reinterpret_cast<Var *>(expr)->varattno;
+        if (column->shape != KeyShape::Single) {
+            if (key.multi_valued >= 0)
+                ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+                                errmsg("only one column of a key can have many values for a row"),
+                                errhint("Create an index table for each of them.")));
+            key.multi_valued = i;
+        }
+
+        if (element->collation) {
+            if (!type_is_collatable(column->type))
+                ereport(ERROR, (errcode(ERRCODE_DATATYPE_MISMATCH),
+                                errmsg("collations are not supported by type %s",
+                                       format_type_be(column->type))));
+            column->collation = get_collation_oid(element->collation, false);
+        } else if (type_is_collatable(column->type) && !OidIsValid(column->collation)) {
+            ereport(ERROR,
+                    (errcode(ERRCODE_INDETERMINATE_COLLATION),
+                     errmsg("could not determine which collation to use for a key column"),
+                     errhint("Use the COLLATE clause to set the collation explicitly.")));
+        }
+        column->opclass = ResolveOpClass(element->opclass, column->type, "btree", BTREE_AM_OID);
+        if (element->opclassopts != NIL)
+            ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+                            errmsg("operator class options are not supported in the key of an index table")));
+        column->descending = element->ordering == SORTBY_DESC;
+        column->nulls_first = element->nulls_ordering == SORTBY_NULLS_DEFAULT
+                                  ? column->descending
+                                  : element->nulls_ordering == SORTBY_NULLS_FIRST;
+    }
+    NameColumns(&key, elements);
+    return key;
+}
+
+Expr *ParsePredicate(Relation base, const char *text, AttrNumber renamed_attno,
+                     const char *old_name) {
+    Node *raw = ParseAsIndex(nullptr, text)->whereClause;
+    ParseState *pstate = MakeParseState(base, renamed_attno, old_name);
+    Node *expr = transformWhereClause(pstate, raw, EXPR_KIND_INDEX_PREDICATE, "WHERE");
+    assign_expr_collations(pstate, expr);
+    CheckExpression(pstate, expr, "predicate");
+    free_parsestate(pstate);
+    return reinterpret_cast<Expr *>(expr);
+}
+
+List *ParseColumnList(Relation base, const char *text, const char *what) {
+    List *names = NIL;
+    // The list is changed in place, hence the copy.
+    if (!SplitIdentifierString(pstrdup(text), ',', &names) || names == NIL)
+        ereport(ERROR, (errcode(ERRCODE_SYNTAX_ERROR),
+                        errmsg("%s \"%s\" is not a list of columns", what, text),
+                        errhint("Write column names separated by commas.")));
+    List *attnos = NIL;
+    ListCell *cell;
+    foreach (cell, names) {
+        const char *name = static_cast<const char *>(lfirst(cell));
+        AttrNumber attno = FindColumn(base, name);
+        if (list_member_int(attnos, attno))
+            ereport(ERROR, (errcode(ERRCODE_DUPLICATE_COLUMN),
+                            errmsg("column \"%s\" appears twice in %s", name, what)));
+        attnos = lappend_int(attnos, attno);
+    }
+    return attnos;
+}
+
+int SecureSearchPath() {
+    int nest_level = NewGUCNestLevel();
+    set_config_option("search_path", "pg_catalog, pg_temp", PGC_USERSET, PGC_S_SESSION,
+                      GUC_ACTION_SAVE, true, 0, false);
+    return nest_level;
+}
+
+char *DeparseExprWithAlias(Relation base, Node *expr, const char *alias) {
+    List *context = deparse_context_for(alias ? alias : RelationGetRelationName(base),
+                                        RelationGetRelid(base));
+    return deparse_expression(expr, context, alias != nullptr, false);
+}
+
+char *DeparseKeyValue(Relation base, const KeyColumn &column, const char *alias) {
+    char *text = DeparseExprWithAlias(base, reinterpret_cast<Node *>(column.whole), alias);
+    bool is_array = column.shape == KeyShape::ArrayElements && column.whole == column.expr;
+    return is_array ? psprintf("pg_catalog.unnest(%s)", text) : text;
+}
+
+char *DeparseKey(Relation base, const Key &key) {
+    int nest_level = SecureSearchPath();
+    StringInfoData text;
+    initStringInfo(&text);
+    for (int i = 0; i < key.count; i++) {
+        const KeyColumn &column = key.columns[i];
+        Node *expr = reinterpret_cast<Node *>(column.whole);
+        char *value = DeparseExprWithAlias(base, expr, nullptr);
+        bool bare = IsA(expr, Var) || (IsA(expr, FuncExpr) && reinterpret_cast<FuncExpr *>(expr)->funcformat ==
+                                                                  COERCE_EXPLICIT_CALL);
+        appendStringInfo(&text, bare ? "%s%s" : "%s(%s)", i ? ", " : "", value);
+        if (OidIsValid(column.collation) && column.collation != exprCollation(expr))
+            appendStringInfo(&text, " COLLATE %s", generate_collation_name(column.collation));
+        if (column.opclass != GetDefaultOpClass(column.type, BTREE_AM_OID)) {
+            HeapTuple tuple = SearchSysCache1(CLAOID, ObjectIdGetDatum(column.opclass));
+            if (!HeapTupleIsValid(tuple))
+                elog(ERROR, "cache lookup failed for operator class %u", column.opclass);
+            Form_pg_opclass form = reinterpret_cast<Form_pg_opclass>(GETSTRUCT(tuple));
+            appendStringInfo(&text, " %s",
+                             quote_qualified_identifier(get_namespace_name(form->opcnamespace),
+                                                        NameStr(form->opcname)));
+            ReleaseSysCache(tuple);
+        }
+        if (column.descending)
+            appendStringInfoString(&text, " DESC");
+        if (column.nulls_first != column.descending)
+            appendStringInfoString(&text, column.nulls_first ? " NULLS FIRST" : " NULLS LAST");
+    }
+    AtEOXact_GUC(false, nest_level);
+    return text.data;
+}
+
+char *DeparsePredicate(Relation base, Expr *predicate) {
+    int nest_level = SecureSearchPath();
+    char *text = DeparseExprWithAlias(base, reinterpret_cast<Node *>(predicate), nullptr);
+    AtEOXact_GUC(false, nest_level);
+    return text;
+}
+
+Bitmapset *ReferencedColumns(Bitmapset *columns, const KeyColumn &column) {
+    pull_varattnos(reinterpret_cast<Node *>(column.expr), 1, &columns);
+    pull_varattnos(reinterpret_cast<Node *>(column.per_element), 1, &columns);
+    return columns;
+}
+
+} // namespace index_table

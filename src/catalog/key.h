@@ -1,0 +1,77 @@
+// Keys and predicates of index tables: from SQL text to expressions over the base table and back.
+//
+// The text of a key is what stands between the parentheses of CREATE INDEX; beyond CREATE INDEX,
+// one key column may be set-returning or array-valued and then makes one entry for each distinct
+// element. Expressions refer to the base table as range table index 1.
+#pragma once
+
+#include "pg.h"
+
+namespace index_table {
+
+// How many key values a base row has in one key column.
+enum class KeyShape : uint8 {
+    Single,        // one value
+    ArrayElements, // the elements of an array
+    SetReturning,  // the rows of a set-returning function
+};
+
+struct KeyColumn {
+    AttrNumber attno;  // the base column, where the key is a plain column; otherwise 0
+    Expr *whole;       // the expression as written
+    Expr *expr;        // the value; for a multi-valued key the array or the set-returning call
+    Expr *per_element; // multi-valued: applied to each element (a CaseTestExpr); null: nothing
+    KeyShape shape;
+    NameData name; // its column in the index table
+    Oid type;
+    int32 typmod;
+    Oid collation;
+    Oid opclass; // of the B-tree access method
+    bool descending;
+    bool nulls_first;
+};
+
+struct Key {
+    int count;
+    KeyColumn *columns;
+    int multi_valued; // which column has many values for a row; -1: none
+};
+
+// Parses a key. Raises 42601 for text that is not a key, 42703 for an unknown column, 42704 for a
+// type without B-tree order, 42P17 for an expression that is not immutable, 0A000 for what cannot
+// be a key. `renamed_attno`, if not 0, is known in the text by the name `old_name`.
+// The result is in the current memory context.
+Key ParseKey(Relation base, const char *text, AttrNumber renamed_attno = 0,
+             const char *old_name = nullptr);
+
+// Parses a predicate as after CREATE INDEX … WHERE. Errors as ParseKey.
+Expr *ParsePredicate(Relation base, const char *text, AttrNumber renamed_attno = 0,
+                     const char *old_name = nullptr);
+
+// Parses a comma-separated list of columns of the base table. Raises 42601, 42703, 42701.
+List *ParseColumnList(Relation base, const char *text, const char *what);
+
+// The attribute number of a user column; raises 42703 with the columns there are.
+AttrNumber FindColumn(Relation base, const char *name);
+
+// The SQL text of a key or predicate, every name qualified so that it can be parsed again under
+// any search_path.
+char *DeparseKey(Relation base, const Key &key);
+char *DeparsePredicate(Relation base, Expr *predicate);
+
+// The SQL text of one key column's value, without ordering; columns prefixed with the base table's
+// alias `alias`. For a multi-valued column, the call that returns the set.
+char *DeparseKeyValue(Relation base, const KeyColumn &column, const char *alias);
+
+// The SQL text of an expression over the base table; columns prefixed with `alias` unless null.
+char *DeparseExprWithAlias(Relation base, Node *expr, const char *alias);
+
+// Base columns that the key, a key column or an expression reads, offset by
+// FirstLowInvalidHeapAttributeNumber as pull_varattnos does.
+Bitmapset *ReferencedColumns(Bitmapset *columns, const KeyColumn &column);
+
+// Sets search_path so that nothing a user made is found unqualified; undo with AtEOXact_GUC(true,
+// the returned nest level).
+int SecureSearchPath();
+
+} // namespace index_table

@@ -1,0 +1,80 @@
+// From a definition to the layout of an index table's entries.
+#include "catalog/definition.h"
+
+namespace index_table {
+namespace {
+
+constinit uint64 last_serial = 0;
+
+// The key column that is this plain base column, -1 if there is none.
+int FindKeyColumn(const Key &key, AttrNumber base_attno) {
+    for (int i = 0; i < key.count; i++)
+        if (key.columns[i].attno == base_attno)
+            return i;
+    return -1;
+}
+
+Expr *Plan(Expr *expr) {
+    return expr ? expression_planner(static_cast<Expr *>(copyObjectImpl(expr))) : nullptr;
+}
+
+// Places the columns of `attnos` in the entry: at a key column that holds the same value, at a copy
+// already made, or behind what there is.
+CopiedColumn *Place(IndexTable *table, List *attnos) {
+    CopiedColumn *columns =
+        static_cast<CopiedColumn *>(palloc0(sizeof(CopiedColumn) * Max(1, list_length(attnos))));
+    for (int i = 0; i < list_length(attnos); i++) {
+        AttrNumber attno = list_nth_int(attnos, i);
+        int position = FindKeyColumn(table->key, attno);
+        for (int j = 0; position < 0 && j < table->copied_count; j++)
+            if (table->copied[j].base_attno == attno)
+                position = table->copied[j].position;
+        if (position < 0) {
+            position = table->column_count++;
+            table->copied[table->copied_count++] = {attno, position};
+        }
+        columns[i] = {attno, position};
+    }
+    return columns;
+}
+
+} // namespace
+
+IndexTable *MakeIndexTable(Relation base, const Definition &definition) {
+    int nest_level = SecureSearchPath();
+    IndexTable *table = static_cast<IndexTable *>(palloc0(sizeof(IndexTable)));
+    table->serial = ++last_serial;
+    table->relid = definition.relid;
+    table->base = definition.base;
+    table->strategy = definition.strategy;
+    table->is_unique = definition.is_unique;
+    table->key = ParseKey(base, definition.key);
+    if (definition.predicate)
+        table->predicate = ParsePredicate(base, definition.predicate);
+    AtEOXact_GUC(false, nest_level);
+
+    table->column_count = table->key.count + 1;
+    table->copied = static_cast<CopiedColumn *>(
+        palloc0(sizeof(CopiedColumn) *
+                (list_length(definition.identity) + list_length(definition.include) + 1)));
+    table->identity = Place(table, definition.identity);
+    table->identity_count = list_length(definition.identity);
+    int group_count = table->column_count;
+    Place(table, definition.include);
+    table->include_count = table->column_count - group_count;
+    table->include = table->copied + (table->copied_count - table->include_count);
+
+    int count = table->key.count;
+    table->key_exprs = static_cast<Expr **>(palloc0(sizeof(Expr *) * count));
+    table->per_element = static_cast<Expr **>(palloc0(sizeof(Expr *) * count));
+    for (int i = 0; i < count; i++) {
+        const KeyColumn &column = table->key.columns[i];
+        if (column.attno == 0)
+            table->key_exprs[i] = Plan(column.expr);
+        table->per_element[i] = Plan(column.per_element);
+    }
+    table->planned_predicate = Plan(table->predicate);
+    return table;
+}
+
+} // namespace index_table

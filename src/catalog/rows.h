@@ -1,0 +1,29 @@
+// Scans of the extension's own catalog tables; shared by the files of catalog/ only.
+#pragma once
+
+#include "pg.h"
+
+namespace index_table {
+
+// A scan of a table in the extension's schema under a fresh catalog snapshot, through `index` for
+// the rows whose first indexed column equals `value`, or of all rows where `index` is null.
+// Trivially destructible: after an error PostgreSQL's resource owner closes what it holds.
+struct CatalogScan {
+    Relation relation;
+    SysScanDesc scan;
+    ScanKeyData key;
+    LOCKMODE lock_mode;
+
+    CatalogScan(const char *table, const char *index, Oid equality, Datum value, LOCKMODE lock_mode);
+    HeapTuple Next(); // null at the end
+    Datum Get(HeapTuple tuple, int column, bool *isnull);
+    void End();
+};
+
+// The index tables of a base table, parsed: a list of IndexTable.
+List *ReadDefinitions(Relation base);
+// The leaf that has a number, InvalidOid where the number is not live.
+Oid ReadPartition(int32 partition_id);
+bool HasRetiredPartitions(Oid base);
+
+} // namespace index_table

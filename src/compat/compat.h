@@ -1,0 +1,90 @@
+// Differences between PostgreSQL versions. The only folder that names PG_VERSION_NUM.
+#pragma once
+
+#include "pg.h"
+
+#if PG_VERSION_NUM < 150000 || PG_VERSION_NUM >= 190000
+#error "index_table supports PostgreSQL 15 to 18"
+#endif
+
+namespace index_table::compat {
+
+// Maps the columns of `out` to those of `in` by name; null where the layouts are alike.
+inline AttrMap *MapColumnsByName(TupleDesc in, TupleDesc out) {
+#if PG_VERSION_NUM >= 160000
+    return build_attrmap_by_name_if_req(in, out, false);
+#else
+    return build_attrmap_by_name_if_req(in, out);
+#endif
+}
+
+// Whether the current user owns the relation.
+inline bool OwnsRelation(Oid relid) {
+#if PG_VERSION_NUM >= 160000
+    return object_ownercheck(RelationRelationId, relid, GetUserId());
+#else
+    return pg_class_ownercheck(relid, GetUserId());
+#endif
+}
+
+inline AclResult CheckSchemaPrivilege(Oid schema, Oid role, AclMode mode) {
+#if PG_VERSION_NUM >= 160000
+    return object_aclcheck(NamespaceRelationId, schema, role, mode);
+#else
+    return pg_namespace_aclcheck(schema, role, mode);
+#endif
+}
+
+// Updates the tuple at `tid` in place and says whether the indexes need new tuples.
+inline TM_Result UpdateTuple(Relation rel, ItemPointer tid, TupleTableSlot *slot, CommandId cid,
+                             bool *needs_index_tuples) {
+    TM_FailureData failure;
+    LockTupleMode lock_mode;
+#if PG_VERSION_NUM >= 160000
+    TU_UpdateIndexes update_indexes;
+    TM_Result result = table_tuple_update(rel, tid, slot, cid, SnapshotSelf, InvalidSnapshot, true,
+                                          &failure, &lock_mode, &update_indexes);
+    // TU_Summarizing concerns BRIN alone, which the general path handles.
+    *needs_index_tuples = update_indexes != TU_None;
+    return result;
+#else
+    return table_tuple_update(rel, tid, slot, cid, SnapshotSelf, InvalidSnapshot, true, &failure,
+                              &lock_mode, needs_index_tuples);
+#endif
+}
+
+// Inserts index tuples for a slot through the executor, all indexes of the relation.
+inline List *InsertIndexTuples(ResultRelInfo *relinfo, TupleTableSlot *slot, EState *estate,
+                               bool update) {
+#if PG_VERSION_NUM >= 160000
+    return ExecInsertIndexTuples(relinfo, slot, estate, update, false, nullptr, NIL, false);
+#else
+    return ExecInsertIndexTuples(relinfo, slot, estate, update, false, nullptr, NIL);
+#endif
+}
+
+// expression_tree_walker and _mutator for callbacks of any context type. Before 16 they are declared
+// with an empty parameter list, which C++ takes for no parameters.
+template <typename Context>
+bool WalkExpression(Node *node, bool (*walker)(Node *, Context *), Context *context) {
+#if PG_VERSION_NUM >= 160000
+    return expression_tree_walker_impl(
+        node, reinterpret_cast<tree_walker_callback>(reinterpret_cast<void *>(walker)), context);
+#else
+    return expression_tree_walker(
+        node, reinterpret_cast<bool (*)()>(reinterpret_cast<void *>(walker)), context);
+#endif
+}
+
+template <typename Context>
+Node *MutateExpression(Node *node, Node *(*mutator)(Node *, Context *), Context *context) {
+#if PG_VERSION_NUM >= 160000
+    return expression_tree_mutator_impl(
+        node, reinterpret_cast<tree_mutator_callback>(reinterpret_cast<void *>(mutator)), context);
+#else
+    return expression_tree_mutator(
+        node, reinterpret_cast<Node *(*)()>(reinterpret_cast<void *>(mutator)), context);
+#endif
+}
+
+} // namespace index_table::compat

@@ -1,0 +1,12 @@
+// Module entry: settings and hooks only.
+#include "maintenance/maintenance.h"
+
+extern "C" {
+PG_MODULE_MAGIC;
+PGDLLEXPORT void _PG_init(void);
+}
+
+void _PG_init(void) {
+    index_table::InitializeCatalogCache();
+    index_table::InitializeMaintenance();
+}

@@ -1,0 +1,357 @@
+#include "maintenance/change_buffer.h"
+
+namespace index_table {
+namespace {
+
+constexpr uint32 kFlushRows = 100000;
+constexpr Size kFlushBytes = 64 * 1024 * 1024;
+constexpr int kKeptBuffers = 64;
+constexpr uint32 kKeptCapacity = 1024;
+constexpr uint64 kSignBit = UINT64CONST(1) << 63;
+
+ChangeBuffer *buffers;
+uint64 generation = 1;
+
+// Eight bytes of a value whose unsigned order is near the type's own: exact for integers, by bytes
+// for the rest. It decides locality, never correctness.
+uint64 Prefix(Form_pg_attribute att, Datum value, bool isnull) {
+    if (isnull)
+        return ~UINT64CONST(0);
+    if (att->attbyval)
+        return static_cast<uint64>(value) ^ kSignBit;
+    const char *bytes = DatumGetPointer(value);
+    Size length = att->attlen > 0 ? att->attlen : strnlen(bytes, 8);
+    if (att->attlen == -1) {
+        length = VARSIZE_ANY_EXHDR(bytes);
+        bytes = VARDATA_ANY(bytes);
+    }
+    unsigned char padded[8] = {};
+    memcpy(padded, bytes, Min(length, sizeof(padded)));
+    uint64 prefix = 0;
+    for (unsigned char byte : padded)
+        prefix = prefix << 8 | byte;
+    return prefix;
+}
+
+const char *DataOf(const Change &change) {
+    return reinterpret_cast<const char *>(change.entry->t_data) + change.entry->t_data->t_hoff;
+}
+
+int CompareBytes(const char *a, uint32 a_length, const char *b, uint32 b_length) {
+    int order = memcmp(a, b, Min(a_length, b_length));
+    if (order != 0)
+        return order;
+    return a_length < b_length ? -1 : a_length > b_length;
+}
+
+int CompareKeys(const Change &a, const Change &b) {
+    if (a.key_prefix != b.key_prefix)
+        return a.key_prefix < b.key_prefix ? -1 : 1;
+    if (a.null_mask != b.null_mask)
+        return a.null_mask < b.null_mask ? -1 : 1;
+    return CompareBytes(DataOf(a), a.key_length, DataOf(b), b.key_length);
+}
+
+int CompareIdentities(const Change &a, const Change &b) {
+    if (a.identity_prefix != b.identity_prefix)
+        return a.identity_prefix < b.identity_prefix ? -1 : 1;
+    return CompareBytes(DataOf(a) + a.identity_offset, a.group_length - a.identity_offset,
+                        DataOf(b) + b.identity_offset, b.group_length - b.identity_offset);
+}
+
+bool IsBefore(const Change &a, const Change &b) {
+    int order = CompareKeys(a, b);
+    if (order == 0)
+        order = CompareIdentities(a, b);
+    return order != 0 ? order < 0 : a.sequence < b.sequence;
+}
+
+bool IsSameEntry(const Change &a, const Change &b) {
+    constexpr Size skip = offsetof(HeapTupleHeaderData, t_bits);
+    return a.entry->t_len == b.entry->t_len &&
+           memcmp(reinterpret_cast<char *>(a.entry->t_data) + skip,
+                  reinterpret_cast<char *>(b.entry->t_data) + skip, a.entry->t_len - skip) == 0;
+}
+
+// Leaves in [first, last) what does not cancel, in order, and returns how many that is.
+uint32 CancelOut(Change *changes, uint32 count) {
+    uint32 kept = 0;
+    for (uint32 i = 0; i < count; i++) {
+        uint32 match = kept;
+        for (uint32 j = 0; j < kept; j++)
+            if (changes[j].kind != changes[i].kind && IsSameEntry(changes[j], changes[i])) {
+                match = j;
+                break;
+            }
+        if (match < kept) {
+            memmove(&changes[match], &changes[match + 1], sizeof(Change) * (kept - match - 1));
+            kept--;
+        } else {
+            changes[kept++] = changes[i];
+        }
+    }
+    return kept;
+}
+
+// Divides what is left of one row, or of one unique key, into replacements, deletions, insertions.
+void Divide(Change *changes, uint32 count, NetChanges *net) {
+    uint32 insert = 0;
+    for (uint32 i = 0; i < count; i++) {
+        if (changes[i].kind != ChangeKind::Delete)
+            continue;
+        while (insert < count && changes[insert].kind != ChangeKind::Insert)
+            insert++;
+        if (insert == count) {
+            net->deletes[net->delete_count++] = changes[i];
+            continue;
+        }
+        net->replaced[net->replace_count] = changes[i];
+        net->replacements[net->replace_count++] = changes[insert++];
+    }
+    for (; insert < count; insert++)
+        if (changes[insert].kind == ChangeKind::Insert)
+            net->inserts[net->insert_count++] = changes[insert];
+}
+
+TupleDesc FirstColumns(TupleDesc descriptor, int count) {
+    TupleDesc first = CreateTupleDescCopy(descriptor);
+    first->natts = count;
+    return first;
+}
+
+void Append(ChangeBuffer *buffer, const Change &change) {
+    if (buffer->count == buffer->capacity) {
+        buffer->capacity *= 2;
+        buffer->changes = static_cast<Change *>(
+            repalloc_huge(buffer->changes, sizeof(Change) * buffer->capacity));
+    }
+    buffer->changes[buffer->count++] = change;
+}
+
+MemoryContext NewEntryContext(ChangeBuffer *buffer) {
+    return GenerationContextCreate(buffer->context, "index_table captured entries",
+                                   ALLOCSET_DEFAULT_SIZES);
+}
+
+void DeleteBuffer(ChangeBuffer *buffer) {
+    ChangeBuffer **link = &buffers;
+    while (*link != buffer)
+        link = &(*link)->next;
+    *link = buffer->next;
+    generation++;
+    MemoryContextDelete(buffer->context);
+}
+
+void OnTransactionEvent(XactEvent event, void *) {
+    if (event != XACT_EVENT_COMMIT && event != XACT_EVENT_ABORT && event != XACT_EVENT_PREPARE)
+        return;
+    int kept = 0;
+    for (ChangeBuffer *buffer = buffers, *next; buffer; buffer = next) {
+        next = buffer->next;
+        // Index tables come and go, and a big statement leaves a big array.
+        if (++kept > kKeptBuffers || buffer->capacity > kKeptCapacity) {
+            DeleteBuffer(buffer);
+            continue;
+        }
+        buffer->table = nullptr;
+        buffer->count = 0;
+        buffer->sequence = 0;
+        if (buffer->entry_bytes > 0)
+            MemoryContextReset(buffer->entries);
+        buffer->entry_bytes = 0;
+    }
+}
+
+void OnSubtransactionEvent(SubXactEvent event, SubTransactionId, SubTransactionId, void *) {
+    int level = GetCurrentTransactionNestLevel();
+    for (ChangeBuffer *buffer = buffers; buffer; buffer = buffer->next) {
+        if (event == SUBXACT_EVENT_ABORT_SUB)
+            while (buffer->count > 0 && buffer->changes[buffer->count - 1].nest_level >= level)
+                buffer->count--;
+        else if (event == SUBXACT_EVENT_COMMIT_SUB)
+            for (uint32 i = buffer->count; i-- > 0 && buffer->changes[i].nest_level >= level;)
+                buffer->changes[i].nest_level = level - 1;
+    }
+}
+
+} // namespace
+
+uint64 ChangeBufferGeneration() { return generation; }
+
+ChangeBuffer *FirstChangeBuffer() { return buffers; }
+
+ChangeBuffer *FindChangeBuffer(Oid index_table) {
+    for (ChangeBuffer *buffer = buffers; buffer; buffer = buffer->next)
+        if (buffer->relid == index_table)
+            return buffer;
+    return nullptr;
+}
+
+ChangeBuffer *GetChangeBuffer(const IndexTable *table) {
+    if (ChangeBuffer *known = FindChangeBuffer(table->relid)) {
+        // With changes waiting the layout cannot have changed: what alters it flushes first.
+        if (known->table_serial == table->serial || known->count > 0) {
+            known->table = table;
+            known->table_serial = table->serial;
+            return known;
+        }
+        DeleteBuffer(known);
+    }
+
+    Relation rel = table_open(table->relid, RowExclusiveLock);
+    MemoryContext context = AllocSetContextCreate(
+        CacheMemoryContext, "index_table captured changes", ALLOCSET_SMALL_SIZES);
+    MemoryContext caller = MemoryContextSwitchTo(context);
+    ChangeBuffer *buffer = static_cast<ChangeBuffer *>(palloc0(sizeof(ChangeBuffer)));
+    buffer->table = table;
+    buffer->table_serial = table->serial;
+    buffer->relid = table->relid;
+    buffer->context = context;
+    buffer->descriptor = CreateTupleDescCopyConstr(RelationGetDescr(rel));
+    buffer->key_descriptor = FirstColumns(RelationGetDescr(rel), table->key.count);
+    buffer->identity_descriptor = FirstColumns(RelationGetDescr(rel), table->key.count + 1);
+    buffer->group_descriptor = FirstColumns(RelationGetDescr(rel), table->group_count());
+    buffer->attnos = static_cast<AttrNumber *>(palloc0(sizeof(AttrNumber) * table->column_count));
+    int live = 0;
+    for (int i = 0; i < buffer->descriptor->natts && live < table->column_count; i++)
+        if (!TupleDescAttr(buffer->descriptor, i)->attisdropped)
+            buffer->attnos[live++] = i + 1;
+    if (live < table->column_count || buffer->attnos[table->group_count() - 1] != table->group_count())
+        ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                        errmsg("index table \"%s\" has not the columns it was created with",
+                               RelationGetRelationName(rel)),
+                        errhint("Drop it and create it again."), errtable(rel)));
+    buffer->entries = NewEntryContext(buffer);
+    buffer->capacity = 16;
+    buffer->changes = static_cast<Change *>(palloc(sizeof(Change) * buffer->capacity));
+    MemoryContextSwitchTo(caller);
+    table_close(rel, NoLock);
+    buffer->next = buffers;
+    buffers = buffer;
+    return buffer;
+}
+
+void AddChange(ChangeBuffer *buffer, const EntryValues &entry, ChangeKind kind, CommandId command) {
+    const IndexTable *table = buffer->table;
+    MemoryContext caller = MemoryContextSwitchTo(buffer->entries);
+    for (int i = 0; i < table->column_count; i++) {
+        int index = buffer->attnos[i] - 1;
+        Form_pg_attribute att = TupleDescAttr(buffer->descriptor, index);
+        if (att->attlen == -1 && !entry.nulls[index] &&
+            (VARATT_IS_EXTERNAL(DatumGetPointer(entry.values[index])) ||
+             VARATT_IS_COMPRESSED(DatumGetPointer(entry.values[index]))))
+            entry.values[index] =
+                PointerGetDatum(pg_detoast_datum(reinterpret_cast<struct varlena *>(entry.values[index])));
+    }
+    Change change;
+    change.entry = heap_form_tuple(buffer->descriptor, entry.values, entry.nulls);
+    change.key_length = heap_compute_data_size(buffer->key_descriptor, entry.values, entry.nulls);
+    change.identity_offset =
+        heap_compute_data_size(buffer->identity_descriptor, entry.values, entry.nulls);
+    change.group_length =
+        heap_compute_data_size(buffer->group_descriptor, entry.values, entry.nulls);
+    change.null_mask = 0;
+    for (int i = 0; i < table->group_count(); i++)
+        change.null_mask |= static_cast<uint32>(entry.nulls[i]) << i;
+    change.key_prefix =
+        Prefix(TupleDescAttr(buffer->descriptor, 0), entry.values[0], entry.nulls[0]);
+    int identity = table->partition_position() + 1;
+    change.identity_prefix =
+        identity < table->group_count()
+            ? Prefix(TupleDescAttr(buffer->descriptor, identity), entry.values[identity],
+                     entry.nulls[identity])
+            : 0;
+    change.sequence = buffer->sequence++;
+    change.command = command;
+    change.nest_level = GetCurrentTransactionNestLevel();
+    change.kind = kind;
+    buffer->entry_bytes += HEAPTUPLESIZE + change.entry->t_len;
+    Append(buffer, change);
+    MemoryContextSwitchTo(caller);
+}
+
+bool IsFull(const ChangeBuffer *buffer) {
+    return buffer->count >= kFlushRows || buffer->entry_bytes >= kFlushBytes;
+}
+
+NetChanges TakeChanges(ChangeBuffer *buffer, MemoryContext batch) {
+    int level = GetCurrentTransactionNestLevel();
+    uint32 first = buffer->count;
+    while (first > 0 && buffer->changes[first - 1].nest_level == level)
+        first--;
+    uint32 count = buffer->count - first;
+    NetChanges net = {};
+    if (count == 0)
+        return net;
+
+    MemoryContext caller = MemoryContextSwitchTo(batch);
+    auto allocate = [count] {
+        return static_cast<Change *>(
+            MemoryContextAllocHuge(CurrentMemoryContext, sizeof(Change) * count));
+    };
+    Change *taken = allocate();
+    memcpy(taken, buffer->changes + first, sizeof(Change) * count);
+    buffer->count = first;
+    if (first == 0) {
+        // The tuples go with the batch, the buffer starts afresh.
+        MemoryContextSetParent(buffer->entries, batch);
+        buffer->entries = NewEntryContext(buffer);
+        buffer->entry_bytes = 0;
+        buffer->sequence = 0;
+    } else {
+        for (uint32 i = 0; i < count; i++)
+            taken[i].entry = heap_copytuple(taken[i].entry);
+    }
+
+    if (count == 1) {
+        (taken->kind == ChangeKind::Delete ? net.deletes : net.inserts) = taken;
+        (taken->kind == ChangeKind::Delete ? net.delete_count : net.insert_count) = 1;
+        MemoryContextSwitchTo(caller);
+        return net;
+    }
+
+    std::sort(taken, taken + count, IsBefore);
+    net.deletes = allocate();
+    net.inserts = allocate();
+    net.replaced = allocate();
+    net.replacements = allocate();
+    for (uint32 start = 0; start < count;) {
+        // A group is one row's entry under one key; for a unique index table, one key.
+        uint32 key_mask = (1U << buffer->table->key.count) - 1;
+        bool whole_key = buffer->table->is_unique && (taken[start].null_mask & key_mask) == 0;
+        uint32 kept = start;
+        uint32 end = start;
+        while (end < count && CompareKeys(taken[start], taken[end]) == 0 &&
+               (whole_key || CompareIdentities(taken[start], taken[end]) == 0)) {
+            uint32 row = end;
+            while (end < count && CompareKeys(taken[row], taken[end]) == 0 &&
+                   CompareIdentities(taken[row], taken[end]) == 0)
+                end++;
+            uint32 left = CancelOut(taken + row, end - row);
+            if (kept != row)
+                memmove(taken + kept, taken + row, sizeof(Change) * left);
+            kept += left;
+        }
+        Divide(taken + start, kept - start, &net);
+        start = end;
+    }
+    MemoryContextSwitchTo(caller);
+    return net;
+}
+
+void KeepUnmatched(ChangeBuffer *buffer, const Change &change) {
+    MemoryContext caller = MemoryContextSwitchTo(buffer->entries);
+    Change kept = change;
+    kept.entry = heap_copytuple(change.entry);
+    kept.sequence = buffer->sequence++;
+    kept.nest_level = GetCurrentTransactionNestLevel();
+    Append(buffer, kept);
+    MemoryContextSwitchTo(caller);
+}
+
+void InitializeChangeBuffers() {
+    RegisterXactCallback(OnTransactionEvent, nullptr);
+    RegisterSubXactCallback(OnSubtransactionEvent, nullptr);
+}
+
+} // namespace index_table

@@ -1,0 +1,214 @@
+#include "maintenance/flush.h"
+
+#include "maintenance/change_buffer.h"
+#include "maintenance/leaf.h"
+#include "maintenance/maintenance.h"
+#include "maintenance/writer.h"
+
+namespace index_table {
+namespace {
+
+ExecutorStart_hook_type previous_start;
+ExecutorRun_hook_type previous_run;
+ExecutorFinish_hook_type previous_finish;
+ProcessUtility_hook_type previous_utility;
+
+// How many statements this backend is inside of. Unknown for the rest of a transaction in which
+// the library was loaded: there may be statements around that the hooks never saw.
+constinit int depth = 0;
+constinit bool depth_unknown = false;
+
+bool IsOutermost() { return depth == 0 && !depth_unknown; }
+
+// Unique keys may collide with entries of truncated, detached or dropped partitions.
+bool MayMeetDeadEntries(const IndexTable *table) {
+    const Base *base = table->is_unique ? FindBase(table->base) : nullptr;
+    return base && base->has_retired;
+}
+
+// Unmatched deletions are kept while the statement they came before may still bring the insertion;
+// when there is none any more, the entry was missing, and stays so.
+void CarryOut(ChangeBuffer *buffer, const NetChanges &net, MemoryContext batch, bool keep_unmatched) {
+    EntryWriter *writer = OpenWriter(buffer->table, batch);
+    if (MayMeetDeadEntries(buffer->table)) {
+        for (const Change &change : std::span(net.inserts, net.insert_count))
+            RemoveDeadDuplicates(writer, change);
+        for (const Change &change : std::span(net.replacements, net.replace_count))
+            RemoveDeadDuplicates(writer, change);
+    }
+    // Deletions first: one statement may hand a unique key from one row to another.
+    for (const Change &change : std::span(net.deletes, net.delete_count)) {
+        if (!DeleteEntry(writer, change) && keep_unmatched)
+            KeepUnmatched(buffer, change);
+        CHECK_FOR_INTERRUPTS();
+    }
+    for (uint32 i = 0; i < net.replace_count; i++) {
+        if (!ReplaceEntry(writer, net.replaced[i], net.replacements[i])) {
+            if (keep_unmatched)
+                KeepUnmatched(buffer, net.replaced[i]);
+            InsertEntries(writer, {&net.replacements[i], 1});
+        }
+        CHECK_FOR_INTERRUPTS();
+    }
+    InsertEntries(writer, {net.inserts, net.insert_count});
+    CloseWriter(writer);
+}
+
+void FlushBuffer(ChangeBuffer *buffer, bool keep_unmatched) {
+    MemoryContext batch = AllocSetContextCreate(CurrentMemoryContext, "index_table flush",
+                                                ALLOCSET_SMALL_SIZES);
+    NetChanges net = TakeChanges(buffer, batch);
+    if (net.delete_count + net.insert_count + net.replace_count > 0)
+        CarryOut(buffer, net, batch, keep_unmatched);
+    MemoryContextDelete(batch);
+}
+
+bool HasChanges() {
+    for (ChangeBuffer *buffer = FirstChangeBuffer(); buffer; buffer = buffer->next)
+        if (buffer->count > 0)
+            return true;
+    return false;
+}
+
+void Flush(bool keep_unmatched) {
+    bool push_snapshot = !ActiveSnapshotSet(); // for toasted values, expressions and triggers
+    if (push_snapshot)
+        PushActiveSnapshot(GetTransactionSnapshot());
+    int level = GetCurrentTransactionNestLevel();
+    // A flush may fire triggers whose statements capture and flush in turn; what they add to a
+    // buffer already passed is flushed by them.
+    for (ChangeBuffer *buffer = FirstChangeBuffer(); buffer;) {
+        uint64 generation = ChangeBufferGeneration();
+        if (buffer->count > 0 && buffer->changes[buffer->count - 1].nest_level == level)
+            FlushBuffer(buffer, keep_unmatched);
+        buffer = generation == ChangeBufferGeneration() ? buffer->next : FirstChangeBuffer();
+    }
+    if (push_snapshot)
+        PopActiveSnapshot();
+}
+
+void OnExecutorStart(QueryDesc *query, int flags) {
+    // So that the statement finds the index tables as it finds the base tables.
+    FlushChanges();
+    if (previous_start)
+        previous_start(query, flags);
+    else
+        standard_ExecutorStart(query, flags);
+}
+
+void OnExecutorRun(QueryDesc *query, ScanDirection direction, uint64 count, bool execute_once) {
+    depth++;
+    PG_TRY();
+    {
+        if (previous_run)
+            previous_run(query, direction, count, execute_once);
+        else
+            standard_ExecutorRun(query, direction, count, execute_once);
+    }
+    PG_FINALLY();
+    { depth--; }
+    PG_END_TRY();
+}
+
+void OnExecutorFinish(QueryDesc *query) {
+    depth++;
+    PG_TRY();
+    {
+        if (previous_finish)
+            previous_finish(query);
+        else
+            standard_ExecutorFinish(query);
+    }
+    PG_FINALLY();
+    { depth--; }
+    PG_END_TRY();
+    if (HasChanges())
+        Flush(!IsOutermost());
+}
+
+void OnProcessUtility(PlannedStmt *statement, const char *text, bool read_only,
+                      ProcessUtilityContext context, ParamListInfo params,
+                      QueryEnvironment *environment, DestReceiver *receiver,
+                      QueryCompletion *completion) {
+    // COPY fires triggers itself; everything else that does runs the executor. DDL must find the
+    // index tables in step before it changes their shape.
+    bool is_copy = IsA(statement->utilityStmt, CopyStmt);
+    // A savepoint puts what is captured out of reach of flushes until it is released.
+    bool ends_transaction =
+        IsA(statement->utilityStmt, TransactionStmt) &&
+        reinterpret_cast<TransactionStmt *>(statement->utilityStmt)->kind != TRANS_STMT_SAVEPOINT;
+    if (!ends_transaction)
+        FlushChanges();
+    if (is_copy)
+        depth++;
+    PG_TRY();
+    {
+        if (previous_utility)
+            previous_utility(statement, text, read_only, context, params, environment, receiver,
+                             completion);
+        else
+            standard_ProcessUtility(statement, text, read_only, context, params, environment,
+                                    receiver, completion);
+    }
+    PG_FINALLY();
+    {
+        if (is_copy)
+            depth--;
+    }
+    PG_END_TRY();
+    if (is_copy && HasChanges())
+        Flush(!IsOutermost());
+}
+
+void OnTransactionEvent(XactEvent event, void *) {
+    switch (event) {
+    case XACT_EVENT_PRE_COMMIT:
+    case XACT_EVENT_PRE_PREPARE:
+        // Logical replication's workers run triggers outside of the executor and COPY.
+        if (HasChanges())
+            Flush(false);
+        break;
+    case XACT_EVENT_COMMIT:
+    case XACT_EVENT_ABORT:
+    case XACT_EVENT_PREPARE:
+        depth = 0;
+        depth_unknown = false;
+        break;
+    default:
+        break;
+    }
+}
+
+} // namespace
+
+void FlushChanges() {
+    if (HasChanges())
+        Flush(true);
+}
+
+bool HasUnflushedChanges(Oid index_table) {
+    ChangeBuffer *buffer = FindChangeBuffer(index_table);
+    return buffer && buffer->count > 0;
+}
+
+void InitializeFlush() {
+    depth_unknown = IsTransactionState();
+    previous_start = ExecutorStart_hook;
+    ExecutorStart_hook = OnExecutorStart;
+    previous_run = ExecutorRun_hook;
+    ExecutorRun_hook = OnExecutorRun;
+    previous_finish = ExecutorFinish_hook;
+    ExecutorFinish_hook = OnExecutorFinish;
+    previous_utility = ProcessUtility_hook;
+    ProcessUtility_hook = OnProcessUtility;
+    RegisterXactCallback(OnTransactionEvent, nullptr);
+}
+
+void InitializeMaintenance() {
+    InitializeChangeBuffers();
+    InitializeLeafCache();
+    InitializeWriters();
+    InitializeFlush();
+}
+
+} // namespace index_table

@@ -1,0 +1,11 @@
+// When captured changes are carried out: at the end of a statement, before a nested one starts,
+// and at the latest before the transaction commits.
+#pragma once
+
+#include "pg.h"
+
+namespace index_table {
+
+void InitializeFlush();
+
+} // namespace index_table

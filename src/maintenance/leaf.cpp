@@ -1,0 +1,190 @@
+#include "maintenance/leaf.h"
+
+#include "compat/compat.h"
+
+namespace index_table {
+namespace {
+
+struct LeafCacheEntry {
+    Oid relid; // hash key
+    Leaf *leaf;
+};
+
+HTAB *leaves;
+MemoryContext outdated;
+
+void OnRelcacheInvalidation(Datum, Oid relid) {
+    if (!leaves)
+        return;
+    if (OidIsValid(relid)) {
+        LeafCacheEntry *entry =
+            static_cast<LeafCacheEntry *>(hash_search(leaves, &relid, HASH_FIND, nullptr));
+        if (entry && entry->leaf)
+            entry->leaf->valid = false;
+        return;
+    }
+    HASH_SEQ_STATUS status;
+    hash_seq_init(&status, leaves);
+    while (LeafCacheEntry *entry = static_cast<LeafCacheEntry *>(hash_seq_search(&status)))
+        if (entry->leaf)
+            entry->leaf->valid = false;
+}
+
+void OnTransactionEnd(XactEvent event, void *) {
+    if (outdated && (event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT ||
+                     event == XACT_EVENT_PREPARE))
+        MemoryContextDeleteChildren(outdated);
+}
+
+AttrNumber MapAttno(const AttrMap *map, AttrNumber base_attno) {
+    return map ? map->attnums[base_attno - 1] : base_attno;
+}
+
+Expr *MapExpr(const AttrMap *map, Expr *expr) {
+    if (!map || !expr)
+        return expr;
+    bool found_whole_row;
+    return reinterpret_cast<Expr *>(map_variable_attnos(reinterpret_cast<Node *>(expr), 1, 0, map,
+                                                        InvalidOid, &found_whole_row));
+}
+
+int ToArray(Bitmapset *columns, AttrNumber **array) {
+    *array = static_cast<AttrNumber *>(palloc0(sizeof(AttrNumber) * Max(1, bms_num_members(columns))));
+    int count = 0;
+    for (int member = -1; (member = bms_next_member(columns, member)) >= 0;)
+        (*array)[count++] = member;
+    return count;
+}
+
+Bitmapset *CollectAttnos(Bitmapset *columns, Expr *expr) {
+    Bitmapset *shifted = nullptr;
+    pull_varattnos(reinterpret_cast<Node *>(expr), 1, &shifted);
+    for (int member = -1; (member = bms_next_member(shifted, member)) >= 0;)
+        columns = bms_add_member(columns, member + FirstLowInvalidHeapAttributeNumber);
+    return columns;
+}
+
+void MapTable(LeafTable *leaf_table, const IndexTable *table, const AttrMap *map,
+              Bitmapset **all_used) {
+    const Key &key = table->key;
+    Bitmapset *used = nullptr;
+    leaf_table->table = table;
+    leaf_table->key_attnos = static_cast<AttrNumber *>(palloc0(sizeof(AttrNumber) * key.count));
+    leaf_table->key_exprs = static_cast<Expr **>(palloc0(sizeof(Expr *) * key.count));
+    leaf_table->per_element = static_cast<Expr **>(palloc0(sizeof(Expr *) * key.count));
+    for (int i = 0; i < key.count; i++) {
+        if (key.columns[i].attno != 0) {
+            leaf_table->key_attnos[i] = MapAttno(map, key.columns[i].attno);
+            used = bms_add_member(used, leaf_table->key_attnos[i]);
+            continue;
+        }
+        leaf_table->has_expressions = true;
+        leaf_table->key_exprs[i] = MapExpr(map, table->key_exprs[i]);
+        leaf_table->per_element[i] = MapExpr(map, table->per_element[i]);
+        used = CollectAttnos(used, leaf_table->key_exprs[i]);
+        used = CollectAttnos(used, leaf_table->per_element[i]);
+    }
+    if (table->planned_predicate) {
+        leaf_table->has_expressions = true;
+        leaf_table->predicate = MapExpr(map, table->planned_predicate);
+        used = CollectAttnos(used, leaf_table->predicate);
+    }
+    leaf_table->copied_attnos =
+        static_cast<AttrNumber *>(palloc0(sizeof(AttrNumber) * Max(1, table->copied_count)));
+    for (int i = 0; i < table->copied_count; i++) {
+        leaf_table->copied_attnos[i] = MapAttno(map, table->copied[i].base_attno);
+        used = bms_add_member(used, leaf_table->copied_attnos[i]);
+    }
+    leaf_table->used_count = ToArray(used, &leaf_table->used);
+    *all_used = bms_add_members(*all_used, used);
+}
+
+const Leaf *LoadLeaf(Relation rel, LeafCacheEntry *entry) {
+    Oid relid = RelationGetRelid(rel);
+    std::optional<PartitionNumber> number = FindPartitionNumber(relid);
+    if (!number) {
+        List *ancestors = get_partition_ancestors(relid);
+        Oid root = ancestors ? llast_oid(ancestors) : relid;
+        if (!FindBase(root))
+            return nullptr;
+        ereport(ERROR,
+                (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                 errmsg("partition \"%s\" is not registered with the index tables of \"%s\"",
+                        RelationGetRelationName(rel), get_rel_name(root)),
+                 errhint("It was attached while event triggers were off. Call "
+                         "index_table.repair() for an index table of \"%s\".",
+                         get_rel_name(root)),
+                 errtable(rel)));
+    }
+    const Base *base = FindBase(number->base);
+    if (!base)
+        return nullptr;
+
+    MemoryContext context =
+        AllocSetContextCreate(CurrentMemoryContext, "index_table leaf", ALLOCSET_SMALL_SIZES);
+    MemoryContext caller = MemoryContextSwitchTo(context);
+    Leaf *leaf = static_cast<Leaf *>(palloc0(sizeof(Leaf)));
+    leaf->relid = relid;
+    leaf->partition_id = number->id;
+    leaf->base = base;
+    leaf->base_relid = base->relid;
+    leaf->base_serial = base->serial;
+    leaf->table_count = base->table_count;
+    leaf->tables = static_cast<LeafTable *>(palloc0(sizeof(LeafTable) * base->table_count));
+    leaf->context = context;
+    leaf->valid = true;
+
+    Bitmapset *used = nullptr;
+    AttrMap *map = nullptr;
+    if (base->relid != relid) {
+        Relation base_rel = relation_open(base->relid, AccessShareLock);
+        map = compat::MapColumnsByName(RelationGetDescr(rel), RelationGetDescr(base_rel));
+        relation_close(base_rel, AccessShareLock);
+    }
+    for (int i = 0; i < base->table_count; i++)
+        MapTable(&leaf->tables[i], base->tables[i], map, &used);
+    leaf->used_count = ToArray(used, &leaf->used);
+    leaf->max_attno = leaf->used_count > 0 ? leaf->used[leaf->used_count - 1] : 0;
+
+    MemoryContextSwitchTo(caller);
+    MemoryContextSetParent(context, CacheMemoryContext);
+    entry->leaf = leaf;
+    return leaf;
+}
+
+} // namespace
+
+const Leaf *FindLeaf(Relation rel) {
+    if (!leaves) {
+        HASHCTL control = {};
+        control.keysize = sizeof(Oid);
+        control.entrysize = sizeof(LeafCacheEntry);
+        control.hcxt = CacheMemoryContext;
+        outdated = AllocSetContextCreate(CacheMemoryContext, "index_table outdated leaves",
+                                         ALLOCSET_SMALL_SIZES);
+        leaves = hash_create("index_table leaves", 64, &control, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+    }
+    Oid relid = RelationGetRelid(rel);
+    bool found;
+    LeafCacheEntry *entry =
+        static_cast<LeafCacheEntry *>(hash_search(leaves, &relid, HASH_ENTER, &found));
+    if (!found)
+        entry->leaf = nullptr;
+    if (Leaf *leaf = entry->leaf) {
+        if (leaf->valid) {
+            const Base *base = FindBase(leaf->base_relid);
+            if (base && base->serial == leaf->base_serial)
+                return leaf;
+        }
+        MemoryContextSetParent(leaf->context, outdated);
+        entry->leaf = nullptr;
+    }
+    return LoadLeaf(rel, entry);
+}
+
+void InitializeLeafCache() {
+    CacheRegisterRelcacheCallback(OnRelcacheInvalidation, 0);
+    RegisterXactCallback(OnTransactionEnd, nullptr);
+}
+
+} // namespace index_table

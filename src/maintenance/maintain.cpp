@@ -1,0 +1,189 @@
+// The row trigger: captures what changed. And the TRUNCATE trigger of leaves.
+#include "maintenance/change_buffer.h"
+#include "maintenance/entries.h"
+#include "maintenance/flush.h"
+#include "maintenance/leaf.h"
+#include "maintenance/maintenance.h"
+
+namespace index_table {
+namespace {
+
+// What one execution of the trigger on one relation needs; lives with the query.
+struct Capture {
+    uint64 catalog_generation;
+    uint64 buffer_generation;
+    const Leaf *leaf;
+    ExprContext *context; // null: no index table has expressions
+    EntryMaker **makers;
+    ChangeBuffer **buffers;
+    EntryValues *entries; // by attribute number of the index table
+    MemoryContext memory;
+};
+
+Capture *PrepareCapture(FunctionCallInfo fcinfo, Relation rel) {
+    Capture *capture = static_cast<Capture *>(fcinfo->flinfo->fn_extra);
+    if (capture && capture->catalog_generation == CacheGeneration() &&
+        capture->buffer_generation == ChangeBufferGeneration())
+        return capture;
+    if (capture) {
+        if (capture->context)
+            FreeExprContext(capture->context, true);
+        MemoryContextDelete(capture->memory);
+        fcinfo->flinfo->fn_extra = nullptr;
+    }
+    MemoryContext memory = AllocSetContextCreate(fcinfo->flinfo->fn_mcxt, "index_table capture",
+                                                 ALLOCSET_SMALL_SIZES);
+    MemoryContext caller = MemoryContextSwitchTo(memory);
+    capture = static_cast<Capture *>(palloc0(sizeof(Capture)));
+    capture->memory = memory;
+    capture->leaf = FindLeaf(rel);
+    if (const Leaf *leaf = capture->leaf) {
+        int count = leaf->table_count;
+        capture->makers = static_cast<EntryMaker **>(palloc(sizeof(EntryMaker *) * count));
+        capture->buffers = static_cast<ChangeBuffer **>(palloc(sizeof(ChangeBuffer *) * count));
+        capture->entries = static_cast<EntryValues *>(palloc(sizeof(EntryValues) * count));
+        for (int i = 0; i < count; i++)
+            capture->buffers[i] = GetChangeBuffer(leaf->tables[i].table);
+        for (int i = 0; i < count; i++) {
+            if (leaf->tables[i].has_expressions && !capture->context)
+                capture->context = CreateStandaloneExprContext();
+            capture->makers[i] =
+                MakeEntryMaker(&leaf->tables[i], leaf->partition_id, capture->context);
+            int columns = capture->buffers[i]->descriptor->natts;
+            capture->entries[i].values = static_cast<Datum *>(palloc0(sizeof(Datum) * columns));
+            capture->entries[i].nulls = static_cast<bool *>(palloc(columns));
+            memset(capture->entries[i].nulls, true, columns);
+        }
+    }
+    // After everything that could have changed them.
+    capture->catalog_generation = CacheGeneration();
+    capture->buffer_generation = ChangeBufferGeneration();
+    fcinfo->flinfo->fn_extra = capture;
+    MemoryContextSwitchTo(caller);
+    return capture;
+}
+
+// The command that wrote the new or deleted the old version of a base row. Entries carry it, so
+// that within a transaction a row and its entries become visible together.
+CommandId CommandOf(TriggerData *trigger) {
+    CommandId current = GetCurrentCommandId(true);
+    bool is_delete = TRIGGER_FIRED_BY_DELETE(trigger->tg_event);
+    HeapTuple tuple = TRIGGER_FIRED_BY_UPDATE(trigger->tg_event) ? trigger->tg_newtuple
+                                                                 : trigger->tg_trigtuple;
+    if (trigger->tg_relation->rd_tableam != GetHeapamTableAmRoutine() || !tuple)
+        return current;
+    HeapTupleHeader header = tuple->t_data;
+    if (is_delete)
+        return TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetUpdateXid(header))
+                   ? HeapTupleHeaderGetCmax(header)
+                   : current;
+    return TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(header))
+               ? HeapTupleHeaderGetCmin(header)
+               : current;
+}
+
+// Whether any of these columns differ, byte by byte: what a BEFORE trigger changed is not in the
+// statement's list of columns, and values that compare equal need not be the same.
+bool Differs(TupleTableSlot *before, TupleTableSlot *after, const AttrNumber *attnos, int count) {
+    TupleDesc descriptor = after->tts_tupleDescriptor;
+    for (int i = 0; i < count; i++) {
+        int index = attnos[i] - 1;
+        if (before->tts_isnull[index] != after->tts_isnull[index])
+            return true;
+        if (before->tts_isnull[index])
+            continue;
+        Form_pg_attribute att = TupleDescAttr(descriptor, index);
+        Datum a = before->tts_values[index];
+        Datum b = after->tts_values[index];
+        if (att->attlen == -1) {
+            Size length = VARSIZE_ANY(DatumGetPointer(a));
+            if (length == VARSIZE_ANY(DatumGetPointer(b)) &&
+                memcmp(DatumGetPointer(a), DatumGetPointer(b), length) == 0)
+                continue; // a toasted value that stayed is the same pointer
+        }
+        if (!datum_image_eq(a, b, att->attbyval, att->attlen))
+            return true;
+    }
+    return false;
+}
+
+void CaptureRow(Capture *capture, int i, TupleTableSlot *row, ChangeKind kind, CommandId command) {
+    ChangeBuffer *buffer = capture->buffers[i];
+    const IndexTable *table = buffer->table;
+    EntryValues &entry = capture->entries[i];
+    ForEachEntry(capture->makers[i], row, [&](const Datum *values, const bool *nulls) {
+        for (int position = 0; position < table->column_count; position++) {
+            entry.values[buffer->attnos[position] - 1] = values[position];
+            entry.nulls[buffer->attnos[position] - 1] = nulls[position];
+        }
+        AddChange(buffer, entry, kind, command);
+    });
+}
+
+} // namespace
+} // namespace index_table
+
+using namespace index_table;
+
+SQL_FUNCTION(index_table_maintain) {
+    if (!CALLED_AS_TRIGGER(fcinfo))
+        ereport(ERROR, (errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+                        errmsg("index_table.maintain() was not called by the trigger manager")));
+    TriggerData *trigger = reinterpret_cast<TriggerData *>(fcinfo->context);
+    if (!TRIGGER_FIRED_AFTER(trigger->tg_event) || !TRIGGER_FIRED_FOR_ROW(trigger->tg_event))
+        ereport(ERROR, (errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+                        errmsg("index_table.maintain() must be fired AFTER, FOR EACH ROW")));
+
+    Capture *capture = PrepareCapture(fcinfo, trigger->tg_relation);
+    const Leaf *leaf = capture->leaf;
+    if (!leaf)
+        return PointerGetDatum(nullptr);
+
+    bool is_update = TRIGGER_FIRED_BY_UPDATE(trigger->tg_event);
+    TupleTableSlot *before =
+        TRIGGER_FIRED_BY_INSERT(trigger->tg_event) ? nullptr : trigger->tg_trigslot;
+    TupleTableSlot *after = is_update                                     ? trigger->tg_newslot
+                            : TRIGGER_FIRED_BY_INSERT(trigger->tg_event) ? trigger->tg_trigslot
+                                                                          : nullptr;
+    if (before)
+        slot_getsomeattrs(before, leaf->max_attno);
+    if (after)
+        slot_getsomeattrs(after, leaf->max_attno);
+    if (is_update && !Differs(before, after, leaf->used, leaf->used_count))
+        return PointerGetDatum(nullptr);
+
+    CommandId command = CommandOf(trigger);
+    bool full = false;
+    for (int i = 0; i < leaf->table_count; i++) {
+        const LeafTable &table = leaf->tables[i];
+        if (is_update && leaf->table_count > 1 && !Differs(before, after, table.used, table.used_count))
+            continue;
+        if (before)
+            CaptureRow(capture, i, before, ChangeKind::Delete, command);
+        if (after)
+            CaptureRow(capture, i, after, ChangeKind::Insert, command);
+        full = full || IsFull(capture->buffers[i]);
+    }
+    if (capture->context)
+        ResetExprContext(capture->context);
+    if (full)
+        FlushChanges();
+    return PointerGetDatum(nullptr);
+}
+
+SQL_FUNCTION(index_table_renumber) {
+    if (!CALLED_AS_TRIGGER(fcinfo))
+        ereport(ERROR, (errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+                        errmsg("index_table.renumber() was not called by the trigger manager")));
+    TriggerData *trigger = reinterpret_cast<TriggerData *>(fcinfo->context);
+    if (!TRIGGER_FIRED_BY_TRUNCATE(trigger->tg_event))
+        ereport(ERROR, (errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+                        errmsg("index_table.renumber() must be fired for TRUNCATE")));
+    FlushChanges();
+    Oid relid = RelationGetRelid(trigger->tg_relation);
+    if (std::optional<PartitionNumber> number = FindPartitionNumber(relid)) {
+        RetirePartition(relid);
+        AddPartition(number->base, relid);
+    }
+    return PointerGetDatum(nullptr);
+}

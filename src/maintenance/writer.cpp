@@ -1,0 +1,659 @@
+#include "maintenance/writer.h"
+
+#include "compat/compat.h"
+
+namespace index_table {
+namespace {
+
+constexpr int kBatchRows = 1000;
+constexpr Size kBatchBytes = 64 * 1024;
+
+// What is known of a relation that holds entries, kept for the session so that a single row does
+// not pay for it. Invalidated through the relation cache.
+struct TargetPlan {
+    Oid relid; // hash key
+    bool valid;
+    bool general;
+    int index_count;
+    Oid *index_oids;
+    IndexInfo **index_infos;
+    TupleDesc descriptor;
+    int search_index; // the B-tree that finds an entry
+    int search_key_count;
+    ScanKeyData *search_keys;
+    int null_index; // likewise where a unique key has NULLs; -1: none
+    int null_key_count;
+    ScanKeyData *null_keys;
+    MemoryContext context;
+};
+
+struct PlanEntry {
+    Oid relid; // hash key
+    TargetPlan *plan;
+};
+
+HTAB *plans;
+MemoryContext outdated;
+
+void OnRelcacheInvalidation(Datum, Oid relid) {
+    if (!plans)
+        return;
+    if (OidIsValid(relid)) {
+        PlanEntry *entry =
+            static_cast<PlanEntry *>(hash_search(plans, &relid, HASH_FIND, nullptr));
+        if (entry && entry->plan)
+            entry->plan->valid = false;
+        return;
+    }
+    HASH_SEQ_STATUS status;
+    hash_seq_init(&status, plans);
+    while (PlanEntry *entry = static_cast<PlanEntry *>(hash_seq_search(&status)))
+        if (entry->plan)
+            entry->plan->valid = false;
+}
+
+void OnTransactionEnd(XactEvent event, void *) {
+    if (outdated && (event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT ||
+                     event == XACT_EVENT_PREPARE))
+        MemoryContextDeleteChildren(outdated);
+}
+
+bool IsPlainBtree(Relation index) {
+    Form_pg_index form = index->rd_index;
+    return index->rd_rel->relam == BTREE_AM_OID && form->indimmediate && !form->indisexclusion &&
+           RelationGetIndexExpressions(index) == NIL;
+}
+
+// The number of leading columns of an index with which an entry can be looked up: all must belong
+// to its group, and the key must be among them. 0 where the index does not serve.
+int SearchableColumns(Relation index, const IndexTable *table) {
+    int count = IndexRelationGetNumberOfKeyAttributes(index);
+    if (!IsPlainBtree(index) || !index->rd_index->indisvalid || count < table->key.count)
+        return 0;
+    for (int i = 0; i < count; i++) {
+        AttrNumber attno = index->rd_index->indkey.values[i];
+        if (attno < 1 || attno > table->group_count() || (i < table->key.count && attno != i + 1))
+            return 0;
+    }
+    return count;
+}
+
+ScanKeyData *MakeSearchKeys(Relation index, int count) {
+    ScanKeyData *keys = static_cast<ScanKeyData *>(palloc0(sizeof(ScanKeyData) * count));
+    for (int i = 0; i < count; i++) {
+        Oid type = index->rd_opcintype[i];
+        Oid equals =
+            get_opfamily_member(index->rd_opfamily[i], type, type, BTEqualStrategyNumber);
+        ScanKeyEntryInitialize(&keys[i], 0, i + 1, BTEqualStrategyNumber, InvalidOid,
+                               index->rd_indcollation[i], get_opcode(equals), 0);
+    }
+    return keys;
+}
+
+void ChooseSearchIndexes(TargetPlan *plan, Relation *indexes, const IndexTable *table) {
+    plan->search_index = plan->null_index = -1;
+    for (int i = 0; i < plan->index_count; i++) {
+        int count = SearchableColumns(indexes[i], table);
+        bool partial = RelationGetIndexPredicate(indexes[i]) != NIL;
+        int *chosen_count = partial ? &plan->null_key_count : &plan->search_key_count;
+        if (count > *chosen_count) {
+            *chosen_count = count;
+            (partial ? plan->null_index : plan->search_index) = i;
+        }
+    }
+    if (plan->search_index >= 0)
+        plan->search_keys = MakeSearchKeys(indexes[plan->search_index], plan->search_key_count);
+    if (plan->null_index >= 0)
+        plan->null_keys = MakeSearchKeys(indexes[plan->null_index], plan->null_key_count);
+}
+
+// The partial index that create() makes for the entries of a unique index table with a NULL in
+// their key; its predicate is known and needs no evaluation.
+bool IsNullKeyIndex(Relation index, const IndexTable *table) {
+    List *predicate = RelationGetIndexPredicate(index);
+    if (!table->is_unique || list_length(predicate) != 1)
+        return false;
+    Node *node = static_cast<Node *>(linitial(predicate));
+    List *tests = is_orclause(node) ? reinterpret_cast<BoolExpr *>(node)->args : list_make1(node);
+    if (list_length(tests) != table->key.count)
+        return false;
+    for (int i = 0; i < table->key.count; i++) {
+        NullTest *test = static_cast<NullTest *>(list_nth(tests, i));
+        if (!IsA(test, NullTest) || test->nulltesttype != IS_NULL || !IsA(test->arg, Var) ||
+            reinterpret_cast<Var *>(test->arg)->varattno != i + 1)
+            return false;
+    }
+    return true;
+}
+
+TargetPlan *LoadPlan(Relation rel, const IndexTable *table, PlanEntry *entry) {
+    MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "index_table writer",
+                                                  ALLOCSET_SMALL_SIZES);
+    MemoryContext caller = MemoryContextSwitchTo(context);
+    TargetPlan *plan = static_cast<TargetPlan *>(palloc0(sizeof(TargetPlan)));
+    plan->relid = RelationGetRelid(rel);
+    plan->context = context;
+    plan->descriptor = CreateTupleDescCopy(RelationGetDescr(rel));
+    TupleConstr *constraints = RelationGetDescr(rel)->constr;
+    plan->general = rel->trigdesc != nullptr ||
+                    (constraints && (constraints->num_check > 0 || constraints->has_not_null ||
+                                     constraints->has_generated_stored));
+
+    List *oids = RelationGetIndexList(rel);
+    plan->index_count = list_length(oids);
+    plan->index_oids = static_cast<Oid *>(palloc(sizeof(Oid) * Max(1, plan->index_count)));
+    plan->index_infos =
+        static_cast<IndexInfo **>(palloc(sizeof(IndexInfo *) * Max(1, plan->index_count)));
+    Relation *indexes = static_cast<Relation *>(palloc(sizeof(Relation) * Max(1, plan->index_count)));
+    for (int i = 0; i < plan->index_count; i++) {
+        plan->index_oids[i] = list_nth_oid(oids, i);
+        indexes[i] = index_open(plan->index_oids[i], RowExclusiveLock);
+        plan->index_infos[i] = BuildIndexInfo(indexes[i]);
+        bool partial = plan->index_infos[i]->ii_Predicate != NIL;
+        if (!IsPlainBtree(indexes[i]) || !plan->index_infos[i]->ii_ReadyForInserts ||
+            (partial && !IsNullKeyIndex(indexes[i], table)))
+            plan->general = true;
+    }
+    ChooseSearchIndexes(plan, indexes, table);
+    for (int i = 0; i < plan->index_count; i++)
+        index_close(indexes[i], NoLock);
+    if (plan->search_index < 0)
+        ereport(ERROR,
+                (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                 errmsg("index table \"%s\" has no B-tree index over its key",
+                        RelationGetRelationName(rel)),
+                 errhint("Drop it and create it again with index_table.create()."), errtable(rel)));
+
+    plan->valid = true;
+    MemoryContextSwitchTo(caller);
+    MemoryContextSetParent(context, CacheMemoryContext);
+    entry->plan = plan;
+    return plan;
+}
+
+TargetPlan *GetPlan(Relation rel, const IndexTable *table) {
+    if (!plans) {
+        HASHCTL control = {};
+        control.keysize = sizeof(Oid);
+        control.entrysize = sizeof(PlanEntry);
+        control.hcxt = CacheMemoryContext;
+        outdated = AllocSetContextCreate(CacheMemoryContext, "index_table outdated writers",
+                                         ALLOCSET_SMALL_SIZES);
+        plans = hash_create("index_table writers", 64, &control, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+    }
+    Oid relid = RelationGetRelid(rel);
+    bool found;
+    PlanEntry *entry = static_cast<PlanEntry *>(hash_search(plans, &relid, HASH_ENTER, &found));
+    if (!found)
+        entry->plan = nullptr;
+    if (entry->plan) {
+        if (entry->plan->valid)
+            return entry->plan;
+        MemoryContextSetParent(entry->plan->context, outdated);
+        entry->plan = nullptr;
+    }
+    return LoadPlan(rel, table, entry);
+}
+
+// A relation that holds entries, opened.
+struct Target {
+    TargetPlan *plan;
+    Relation rel;
+    Relation *indexes;
+    // The general way.
+    EState *estate;
+    ResultRelInfo *relinfo;
+    // For looking entries up.
+    IndexScanDesc search;
+    IndexScanDesc null_search;
+    TupleTableSlot *found;
+    // For insertion.
+    TupleTableSlot *single;
+    TupleTableSlot **batch;
+    int batch_slots;
+};
+
+} // namespace
+
+struct EntryWriter {
+    const IndexTable *table;
+    MemoryContext context;
+    MemoryContext per_row;
+    Relation root;
+    PartitionKey partition_key; // null: the index table is not partitioned
+    PartitionDesc partitions;
+    int target_count;
+    EState *triggers; // where user triggers may fire; fired when the writer is closed
+    Target **targets; // of a partitioned one by partition, opened as needed
+};
+
+namespace {
+
+Target *OpenTarget(EntryWriter *writer, Oid relid, Relation opened) {
+    MemoryContext caller = MemoryContextSwitchTo(writer->context);
+    Target *target = static_cast<Target *>(palloc0(sizeof(Target)));
+    target->rel = opened ? opened : table_open(relid, RowExclusiveLock);
+    TargetPlan *plan = target->plan = GetPlan(target->rel, writer->table);
+    if (plan->general) {
+        target->estate = CreateExecutorState();
+        target->relinfo = makeNode(ResultRelInfo);
+        InitResultRelInfo(target->relinfo, target->rel, 1, nullptr, 0);
+        ExecOpenIndices(target->relinfo, false);
+        // Both are in the order of RelationGetIndexList.
+        target->indexes = target->relinfo->ri_IndexRelationDescs;
+    } else {
+        target->indexes =
+            static_cast<Relation *>(palloc(sizeof(Relation) * Max(1, plan->index_count)));
+        for (int i = 0; i < plan->index_count; i++)
+            target->indexes[i] = index_open(plan->index_oids[i], RowExclusiveLock);
+    }
+    MemoryContextSwitchTo(caller);
+    return target;
+}
+
+void CloseTarget(Target *target, bool close_rel) {
+    if (target->search)
+        index_endscan(target->search);
+    if (target->null_search)
+        index_endscan(target->null_search);
+    if (target->found)
+        ExecDropSingleTupleTableSlot(target->found);
+    if (target->single)
+        ExecDropSingleTupleTableSlot(target->single);
+    for (int i = 0; i < target->batch_slots; i++)
+        ExecDropSingleTupleTableSlot(target->batch[i]);
+    if (target->estate) {
+        ExecCloseIndices(target->relinfo);
+        FreeExecutorState(target->estate);
+    } else {
+        for (int i = 0; i < target->plan->index_count; i++)
+            index_close(target->indexes[i], NoLock);
+    }
+    if (close_rel)
+        table_close(target->rel, NoLock);
+}
+
+Target *TargetOf(EntryWriter *writer, HeapTuple entry) {
+    if (!writer->partition_key)
+        return writer->targets[0];
+    bool isnull;
+    Datum value = heap_getattr(entry, writer->partition_key->partattrs[0],
+                               RelationGetDescr(writer->root), &isnull);
+    int index = RouteEntry(writer->partition_key, writer->partitions, value, isnull);
+    if (!writer->targets[index])
+        writer->targets[index] = OpenTarget(writer, writer->partitions->oids[index], nullptr);
+    return writer->targets[index];
+}
+
+bool HasNullKey(const IndexTable *table, const Change &change) {
+    return (change.null_mask & ((1U << table->key.count) - 1)) != 0;
+}
+
+// Enters a stored row into the B-trees.
+void InsertIndexTuples(Target *target, TupleTableSlot *slot, bool null_key) {
+    Datum values[INDEX_MAX_KEYS];
+    bool nulls[INDEX_MAX_KEYS];
+    for (int i = 0; i < target->plan->index_count; i++) {
+        IndexInfo *info = target->plan->index_infos[i];
+        if (info->ii_Predicate != NIL && !null_key)
+            continue;
+        FormIndexDatum(info, slot, nullptr, values, nulls);
+        index_insert(target->indexes[i], values, nulls, &slot->tts_tid, target->rel,
+                     info->ii_Unique ? UNIQUE_CHECK_YES : UNIQUE_CHECK_NO, false, info);
+    }
+}
+
+// The general way: what ExecInsert and ExecUpdate do around a row.
+void CheckConstraints(Target *target, TupleTableSlot *slot) {
+    slot->tts_tableOid = RelationGetRelid(target->rel);
+    if (target->rel->rd_att->constr)
+        ExecConstraints(target->relinfo, slot, target->estate);
+}
+
+void InsertOne(EntryWriter *writer, Target *target, const Change &change) {
+    if (!target->single) {
+        MemoryContext caller = MemoryContextSwitchTo(writer->context);
+        target->single = MakeSingleTupleTableSlot(target->plan->descriptor, &TTSOpsHeapTuple);
+        MemoryContextSwitchTo(caller);
+    }
+    TupleTableSlot *slot = target->single;
+    ExecStoreHeapTuple(change.entry, slot, false);
+    if (!target->plan->general) {
+        table_tuple_insert(target->rel, slot, change.command, 0, nullptr);
+        InsertIndexTuples(target, slot, HasNullKey(writer->table, change));
+    } else {
+        CheckConstraints(target, slot);
+        table_tuple_insert(target->rel, slot, change.command, 0, nullptr);
+        List *recheck = compat::InsertIndexTuples(target->relinfo, slot, target->estate, false);
+        ExecARInsertTriggers(target->estate, target->relinfo, slot, recheck, nullptr);
+        ResetPerTupleExprContext(target->estate);
+    }
+    ExecClearTuple(slot);
+}
+
+// Inserts a run of changes of one command into one target.
+void InsertRun(EntryWriter *writer, Target *target, std::span<const Change> run) {
+    if (target->batch_slots < static_cast<int>(run.size())) {
+        MemoryContext caller = MemoryContextSwitchTo(writer->context);
+        if (!target->batch)
+            target->batch = static_cast<TupleTableSlot **>(palloc(sizeof(TupleTableSlot *) * kBatchRows));
+        while (target->batch_slots < static_cast<int>(run.size()))
+            target->batch[target->batch_slots++] =
+                MakeSingleTupleTableSlot(target->plan->descriptor, &TTSOpsHeapTuple);
+        MemoryContextSwitchTo(caller);
+    }
+    for (Size i = 0; i < run.size(); i++)
+        ExecStoreHeapTuple(run[i].entry, target->batch[i], false);
+    table_multi_insert(target->rel, target->batch, run.size(), run[0].command, 0, nullptr);
+    for (Size i = 0; i < run.size(); i++) {
+        InsertIndexTuples(target, target->batch[i], HasNullKey(writer->table, run[i]));
+        ExecClearTuple(target->batch[i]);
+        MemoryContextReset(writer->per_row);
+    }
+    CHECK_FOR_INTERRUPTS();
+}
+
+IndexScanDesc StartSearch(EntryWriter *writer, Target *target, bool null_key, ScanKeyData **keys,
+                          int *key_count) {
+    TargetPlan *plan = target->plan;
+    bool use_null_index = null_key && plan->null_index >= 0;
+    *keys = use_null_index ? plan->null_keys : plan->search_keys;
+    *key_count = use_null_index ? plan->null_key_count : plan->search_key_count;
+    IndexScanDesc *scan = use_null_index ? &target->null_search : &target->search;
+    if (!*scan) {
+        MemoryContext caller = MemoryContextSwitchTo(writer->context);
+        int index = use_null_index ? plan->null_index : plan->search_index;
+        // SnapshotSelf: the statement's snapshot can miss the entry that a concurrent updater of
+        // the base row has just committed; the lock on the base row makes this one safe.
+        *scan = index_beginscan(target->rel, target->indexes[index], SnapshotSelf, *key_count, 0);
+        if (!target->found)
+            target->found = table_slot_create(target->rel, nullptr);
+        MemoryContextSwitchTo(caller);
+    }
+    return *scan;
+}
+
+// Compares stored and wanted columns [first, last) byte by byte.
+bool HasColumns(Target *target, const Datum *values, const bool *nulls, int first, int last) {
+    for (int i = first; i < last; i++) {
+        bool isnull;
+        Form_pg_attribute att = TupleDescAttr(target->plan->descriptor, i);
+        Datum stored = slot_getattr(target->found, i + 1, &isnull);
+        if (isnull != nulls[i] ||
+            (!isnull && !datum_image_eq(stored, values[i], att->attbyval, att->attlen)))
+            return false;
+    }
+    return true;
+}
+
+// Finds the entry of a change, preferring one with the same copies: only where the identity is not
+// unique in the base table are there several.
+bool FindEntry(EntryWriter *writer, Target *target, const Change &change, ItemPointer tid) {
+    const IndexTable *table = writer->table;
+    ScanKeyData *keys;
+    int key_count;
+    IndexScanDesc scan =
+        StartSearch(writer, target, HasNullKey(table, change), &keys, &key_count);
+    TupleDesc descriptor = target->plan->descriptor;
+    Datum *values = static_cast<Datum *>(palloc(sizeof(Datum) * descriptor->natts));
+    bool *nulls = static_cast<bool *>(palloc(sizeof(bool) * descriptor->natts));
+    heap_deform_tuple(change.entry, descriptor, values, nulls);
+    for (int i = 0; i < key_count; i++) {
+        int column = scan->indexRelation->rd_index->indkey.values[i] - 1;
+        keys[i].sk_argument = values[column];
+        keys[i].sk_flags = nulls[column] ? SK_ISNULL | SK_SEARCHNULL : 0;
+        keys[i].sk_strategy = nulls[column] ? InvalidStrategy : BTEqualStrategyNumber;
+    }
+    index_rescan(scan, keys, key_count, nullptr, 0);
+    bool found = false;
+    while (index_getnext_slot(scan, ForwardScanDirection, target->found)) {
+        if (!HasColumns(target, values, nulls, table->key.count, table->group_count()))
+            continue;
+        bool exact = HasColumns(target, values, nulls, table->group_count(), descriptor->natts);
+        if (exact || !found)
+            *tid = target->found->tts_tid;
+        found = true;
+        if (exact)
+            break;
+    }
+    ExecClearTuple(target->found);
+    // Drops the pin on the index page, under the resource owner that took it.
+    index_rescan(scan, keys, key_count, nullptr, 0);
+    return found;
+}
+
+// What became of an attempt to delete or replace a stored entry.
+enum class Outcome { Done, Gone, Again };
+
+Outcome Judge(TM_Result result) {
+    switch (result) {
+    case TM_Ok:
+        return Outcome::Done;
+    case TM_SelfModified:
+    case TM_Deleted:
+        return Outcome::Gone;
+    case TM_Updated: // repaired or swept meanwhile
+        return Outcome::Again;
+    default:
+        elog(ERROR, "unexpected state of an entry: %d", static_cast<int>(result));
+    }
+}
+
+// A base row changed by the command that wrote its entry: only then is the entry too young for the
+// command id of the base row's change.
+CommandId CommandFor(TM_Result result) {
+    return result == TM_Invisible ? GetCurrentCommandId(true) : InvalidCommandId;
+}
+
+} // namespace
+
+void DeleteStoredEntry(const IndexTable *table, Oid storage, ItemPointer tid) {
+    MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "index_table deletion",
+                                                  ALLOCSET_SMALL_SIZES);
+    EntryWriter *writer = OpenWriter(table, context);
+    for (int i = 0; i < writer->target_count; i++) {
+        if (writer->partition_key && writer->partitions->oids[i] != storage)
+            continue;
+        if (!writer->targets[i])
+            writer->targets[i] = OpenTarget(writer, storage, nullptr);
+        Target *target = writer->targets[i];
+        TM_FailureData failure;
+        TM_Result result =
+            table_tuple_delete(target->rel, tid, GetCurrentCommandId(true), SnapshotSelf,
+                               InvalidSnapshot, true, &failure, false);
+        if (Judge(result) == Outcome::Done && target->plan->general)
+            ExecARDeleteTriggers(target->estate, target->relinfo, tid, nullptr, nullptr, false);
+    }
+    CloseWriter(writer);
+    MemoryContextDelete(context);
+}
+
+int RouteEntry(PartitionKey key, PartitionDesc partitions, Datum value, bool isnull) {
+    uint64 hash = compute_partition_hash_value(key->partnatts, key->partsupfunc, key->partcollation,
+                                               &value, &isnull);
+    PartitionBoundInfo bounds = partitions->boundinfo;
+    int index = bounds ? bounds->indexes[hash % bounds->nindexes] : -1;
+    if (index < 0)
+        ereport(ERROR, (errcode(ERRCODE_CHECK_VIOLATION),
+                        errmsg("no partition of the index table takes an entry")));
+    return index;
+}
+
+EntryWriter *OpenWriter(const IndexTable *table, MemoryContext context) {
+    MemoryContext caller = MemoryContextSwitchTo(context);
+    EntryWriter *writer = static_cast<EntryWriter *>(palloc0(sizeof(EntryWriter)));
+    writer->table = table;
+    writer->context = context;
+    writer->per_row =
+        AllocSetContextCreate(context, "index_table writer per row", ALLOCSET_DEFAULT_SIZES);
+    writer->root = table_open(table->relid, RowExclusiveLock);
+    writer->target_count = 1;
+    if (writer->root->rd_rel->relkind == RELKIND_PARTITIONED_TABLE) {
+        writer->partition_key = RelationGetPartitionKey(writer->root);
+        writer->partitions = RelationGetPartitionDesc(writer->root, true);
+        writer->target_count = writer->partitions->nparts;
+    }
+    writer->targets = static_cast<Target **>(palloc0(sizeof(Target *) * Max(1, writer->target_count)));
+    if (!writer->partition_key)
+        writer->targets[0] = OpenTarget(writer, table->relid, writer->root);
+    GetCurrentCommandId(true); // this command writes
+    if (writer->root->trigdesc || writer->partition_key) {
+        writer->triggers = CreateExecutorState();
+        AfterTriggerBeginQuery();
+    }
+    MemoryContextSwitchTo(caller);
+    return writer;
+}
+
+void CloseWriter(EntryWriter *writer) {
+    if (writer->triggers) {
+        AfterTriggerEndQuery(writer->triggers);
+        ExecCloseResultRelations(writer->triggers);
+        FreeExecutorState(writer->triggers);
+    }
+    for (int i = 0; i < writer->target_count; i++)
+        if (writer->targets[i])
+            CloseTarget(writer->targets[i], writer->partition_key != nullptr);
+    table_close(writer->root, NoLock);
+    MemoryContextDelete(writer->per_row);
+}
+
+void InsertEntries(EntryWriter *writer, std::span<const Change> changes) {
+    MemoryContext caller = MemoryContextSwitchTo(writer->per_row);
+    for (Size start = 0; start < changes.size();) {
+        Target *target = TargetOf(writer, changes[start].entry);
+        Size end = start + 1;
+        Size bytes = changes[start].entry->t_len;
+        if (!target->plan->general)
+            while (end < changes.size() && end - start < kBatchRows && bytes < kBatchBytes &&
+                   changes[end].command == changes[start].command &&
+                   TargetOf(writer, changes[end].entry) == target)
+                bytes += changes[end++].entry->t_len;
+        if (end - start == 1)
+            InsertOne(writer, target, changes[start]);
+        else
+            InsertRun(writer, target, changes.subspan(start, end - start));
+        MemoryContextReset(writer->per_row);
+        start = end;
+    }
+    MemoryContextSwitchTo(caller);
+}
+
+bool DeleteEntry(EntryWriter *writer, const Change &change) {
+    MemoryContext caller = MemoryContextSwitchTo(writer->per_row);
+    Target *target = TargetOf(writer, change.entry);
+    Outcome outcome = Outcome::Again;
+    CommandId command = change.command;
+    while (outcome == Outcome::Again) {
+        ItemPointerData tid;
+        if (!FindEntry(writer, target, change, &tid)) {
+            outcome = Outcome::Gone;
+            break;
+        }
+        TM_FailureData failure;
+        TM_Result result = table_tuple_delete(target->rel, &tid, command, SnapshotSelf,
+                                              InvalidSnapshot, true, &failure, false);
+        if (result == TM_Invisible && command == change.command) {
+            command = CommandFor(result);
+            continue;
+        }
+        outcome = Judge(result);
+        if (outcome == Outcome::Done && target->plan->general)
+            ExecARDeleteTriggers(target->estate, target->relinfo, &tid, nullptr, nullptr, false);
+    }
+    MemoryContextReset(writer->per_row);
+    MemoryContextSwitchTo(caller);
+    return outcome == Outcome::Done;
+}
+
+bool ReplaceEntry(EntryWriter *writer, const Change &old_change, const Change &new_change) {
+    Target *target = TargetOf(writer, old_change.entry);
+    if (TargetOf(writer, new_change.entry) != target) {
+        if (!DeleteEntry(writer, old_change))
+            return false;
+        InsertEntries(writer, {&new_change, 1});
+        return true;
+    }
+    MemoryContext caller = MemoryContextSwitchTo(writer->per_row);
+    if (!target->single) {
+        MemoryContextSwitchTo(writer->context);
+        target->single = MakeSingleTupleTableSlot(target->plan->descriptor, &TTSOpsHeapTuple);
+        MemoryContextSwitchTo(writer->per_row);
+    }
+    TupleTableSlot *slot = target->single;
+    Outcome outcome = Outcome::Again;
+    CommandId command = new_change.command;
+    while (outcome == Outcome::Again) {
+        ItemPointerData tid;
+        if (!FindEntry(writer, target, old_change, &tid)) {
+            outcome = Outcome::Gone;
+            break;
+        }
+        ExecStoreHeapTuple(new_change.entry, slot, false);
+        if (target->plan->general)
+            CheckConstraints(target, slot);
+        bool needs_index_tuples;
+        TM_Result result =
+            compat::UpdateTuple(target->rel, &tid, slot, command, &needs_index_tuples);
+        if (result == TM_Invisible && command == new_change.command) {
+            command = CommandFor(result);
+            continue;
+        }
+        outcome = Judge(result);
+        if (outcome != Outcome::Done)
+            continue;
+        if (!target->plan->general) {
+            if (needs_index_tuples)
+                InsertIndexTuples(target, slot, HasNullKey(writer->table, new_change));
+            continue;
+        }
+        List *recheck = NIL;
+        if (needs_index_tuples)
+            recheck = compat::InsertIndexTuples(target->relinfo, slot, target->estate, true);
+        ExecARUpdateTriggers(target->estate, target->relinfo, nullptr, nullptr, &tid, nullptr, slot,
+                             recheck, nullptr, false);
+        ResetPerTupleExprContext(target->estate);
+    }
+    ExecClearTuple(slot);
+    MemoryContextReset(writer->per_row);
+    MemoryContextSwitchTo(caller);
+    return outcome == Outcome::Done;
+}
+
+void RemoveDeadDuplicates(EntryWriter *writer, const Change &change) {
+    const IndexTable *table = writer->table;
+    if (HasNullKey(table, change))
+        return;
+    MemoryContext caller = MemoryContextSwitchTo(writer->per_row);
+    Target *target = TargetOf(writer, change.entry);
+    ScanKeyData *keys;
+    int key_count;
+    IndexScanDesc scan = StartSearch(writer, target, false, &keys, &key_count);
+    for (int i = 0; i < table->key.count; i++) {
+        bool isnull;
+        keys[i].sk_argument = heap_getattr(change.entry, i + 1, target->plan->descriptor, &isnull);
+        keys[i].sk_flags = 0;
+        keys[i].sk_strategy = BTEqualStrategyNumber;
+    }
+    index_rescan(scan, keys, table->key.count, nullptr, 0);
+    while (index_getnext_slot(scan, ForwardScanDirection, target->found)) {
+        bool isnull;
+        int32 partition = DatumGetInt32(
+            slot_getattr(target->found, table->partition_position() + 1, &isnull));
+        TM_FailureData failure;
+        if (isnull || !OidIsValid(FindPartition(partition)))
+            table_tuple_delete(target->rel, &target->found->tts_tid, GetCurrentCommandId(true),
+                               SnapshotSelf, InvalidSnapshot, true, &failure, false);
+    }
+    ExecClearTuple(target->found);
+    index_rescan(scan, keys, key_count, nullptr, 0);
+    MemoryContextReset(writer->per_row);
+    MemoryContextSwitchTo(caller);
+}
+
+void InitializeWriters() {
+    CacheRegisterRelcacheCallback(OnRelcacheInvalidation, 0);
+    RegisterXactCallback(OnTransactionEnd, nullptr);
+}
+
+} // namespace index_table

@@ -1,0 +1,44 @@
+// Writing entries: insertion, deletion and replacement of rows of an index table.
+//
+// Two ways. The short one writes heap and B-trees directly and serves index tables as create()
+// makes them. Whatever users add (triggers and foreign keys, constraints, other access methods,
+// indexes on expressions, deferrable constraints) takes the general one, through the executor's
+// own routines.
+#pragma once
+
+#include "maintenance/change_buffer.h"
+
+namespace index_table {
+
+// An index table opened for writing. A hash-partitioned one writes to its partitions.
+struct EntryWriter;
+
+// Opens with RowExclusiveLock, kept until the transaction ends. Everything else that is held is
+// released by CloseWriter, or by the resource owner and `context` after an error.
+EntryWriter *OpenWriter(const IndexTable *table, MemoryContext context);
+void CloseWriter(EntryWriter *writer);
+
+// Inserts the entries of `changes`, in order. Raises 23505 where a unique key repeats.
+void InsertEntries(EntryWriter *writer, std::span<const Change> changes);
+
+// Deletes the entry of a change. False where there is none.
+bool DeleteEntry(EntryWriter *writer, const Change &change);
+
+// Replaces the entry of `old_change`, in place where both belong to one partition of the index
+// table. False, with nothing done, where there is none.
+bool ReplaceEntry(EntryWriter *writer, const Change &old_change, const Change &new_change);
+
+// Removes stored entries with the unique key of `change` whose partition number is not live: they
+// do not exist and make room.
+void RemoveDeadDuplicates(EntryWriter *writer, const Change &change);
+
+// Deletes the row at `tid` of the index table or of its partition `storage`.
+void DeleteStoredEntry(const IndexTable *table, Oid storage, ItemPointer tid);
+
+// The partition of a hash-partitioned index table that takes an entry with this value of the
+// partitioning column.
+int RouteEntry(PartitionKey key, PartitionDesc partitions, Datum value, bool isnull);
+
+void InitializeWriters();
+
+} // namespace index_table

@@ -1,0 +1,25 @@
+// From an entry to the rows of the base table, with the rights of the user: privileges on the base
+// table and its row security decide what is seen.
+#pragma once
+
+#include "catalog/definition.h"
+
+namespace index_table {
+
+// Raises 42501 unless the user may SELECT these columns of the base table (every column: NIL).
+void CheckSelectPrivilege(const IndexTable *table, List *attnos);
+
+// Base columns that an index table shows: those its key and predicate read, identity, included.
+List *ShownColumns(const IndexTable *table);
+
+// Finds rows under the active snapshot. SPI is connected by the caller when row security applies.
+struct BaseRows;
+BaseRows *BeginBaseRows(const IndexTable *table);
+// Whether row security hides rows of the base table from the user.
+bool HasRowSecurity(const BaseRows *rows);
+// The rows of an entry (columns by position), in the base table's row type: a list of HeapTuple in
+// the current memory context. Rows whose key is not the entry's are left out.
+List *FindBaseRows(BaseRows *rows, HeapTuple entry, TupleDesc descriptor);
+void EndBaseRows(BaseRows *rows);
+
+} // namespace index_table

@@ -1,0 +1,42 @@
+// Reading entries of an index table in key order, with the owner's rights: callers check the
+// user's privileges and row security themselves.
+#pragma once
+
+#include "catalog/definition.h"
+
+namespace index_table {
+
+// A condition on the columns of an entry, in the order of its B-tree. Columns before the last are
+// equal to their values; the last is so as `last` says.
+enum class Bound : uint8 { Equal, After, IsNull, IsNotNull };
+
+struct EntryCondition {
+    int count; // columns; 0: every entry
+    Datum *values;
+    bool *nulls;
+    Bound last; // Equal compares NULL with NULL as equal
+};
+
+// The columns of the B-tree over an index table, by position in the entry: key, identity,
+// partition_id.
+struct EntryOrder {
+    int count;
+    int *positions;
+};
+EntryOrder GetEntryOrder(const IndexTable *table);
+
+// An open scan. Result columns: the entry's by position, then its identity and its included columns
+// as jsonb. Uses the active snapshot, and SPI, which the caller has connected. Raises 55000 where
+// the snapshot is older than the index table's build.
+struct EntryScan {
+    const IndexTable *table;
+    Portal portal;
+    SPITupleTable *batch;
+    uint64 next;
+};
+EntryScan BeginEntryScan(const IndexTable *table, const EntryCondition &condition);
+// The next entry with a live partition number; null at the end. Valid until the next call.
+HeapTuple NextEntry(EntryScan *scan);
+void EndEntryScan(EntryScan *scan);
+
+} // namespace index_table

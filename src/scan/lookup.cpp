@@ -1,0 +1,141 @@
+// index_table.lookup() and index_table.fetch().
+#include "maintenance/maintenance.h"
+#include "scan/base_rows.h"
+#include "scan/entry_scan.h"
+#include "scan/key_values.h"
+#include "scan/reading.h"
+
+namespace index_table {
+
+const IndexTable *BeginReading(FunctionCallInfo fcinfo, int argument) {
+    if (PG_ARGISNULL(argument))
+        ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+                        errmsg("argument index_table must not be null")));
+    FlushChanges();
+    const IndexTable *table = GetIndexTable(PG_GETARG_OID(argument));
+    if (HasUnflushedChanges(table->relid))
+        ereport(ERROR,
+                (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                 errmsg("index table \"%s\" cannot be read inside a subtransaction of the statement "
+                        "that changes its base table",
+                        get_rel_name(table->relid)),
+                 errhint("Read it before the block with an exception handler, or query the base "
+                         "table.")));
+    // Dropping the index table waits for this transaction, as for any reader.
+    LockRelationOid(table->relid, AccessShareLock);
+    return GetIndexTable(table->relid);
+}
+
+void CheckRowType(FunctionCallInfo fcinfo, const IndexTable *table) {
+    Oid type = get_fn_expr_argtype(fcinfo->flinfo, 0);
+    if (type == get_rel_type_id(table->base))
+        return;
+    Oid base = table->base;
+    ereport(ERROR, (errcode(ERRCODE_DATATYPE_MISMATCH),
+                    errmsg("rowtype is %s, not the row type of \"%s\"",
+                           OidIsValid(type) ? format_type_be(type) : "unknown", get_rel_name(base)),
+                    errhint("Pass NULL::%s.",
+                            quote_qualified_identifier(get_namespace_name(get_rel_namespace(base)),
+                                                       get_rel_name(base)))));
+}
+
+bool IsSameEntry(const IndexTable *table, HeapTuple a, HeapTuple b, TupleDesc descriptor) {
+    for (int i = 0; i < table->group_count(); i++) {
+        bool a_is_null, b_is_null;
+        Form_pg_attribute att = TupleDescAttr(descriptor, i);
+        Datum a_value = heap_getattr(a, i + 1, descriptor, &a_is_null);
+        Datum b_value = heap_getattr(b, i + 1, descriptor, &b_is_null);
+        if (a_is_null != b_is_null ||
+            (!a_is_null && !datum_image_eq(a_value, b_value, att->attbyval, att->attlen)))
+            return false;
+    }
+    return true;
+}
+
+namespace {
+
+EntryCondition PrefixOf(const KeyValues &key) {
+    return {.count = key.count, .values = key.values, .nulls = key.nulls, .last = Bound::Equal};
+}
+
+void PutEntry(ReturnSetInfo *result, const IndexTable *table, HeapTuple entry, TupleDesc descriptor) {
+    Datum values[4] = {};
+    bool nulls[4] = {};
+    bool isnull;
+    Oid leaf = FindPartition(DatumGetInt32(
+        heap_getattr(entry, table->partition_position() + 1, descriptor, &isnull)));
+    values[0] = ObjectIdGetDatum(leaf);
+    nulls[1] = get_rel_relkind(leaf) != RELKIND_FOREIGN_TABLE;
+    NameData server;
+    if (!nulls[1]) {
+        namestrcpy(&server, GetForeignServer(GetForeignTable(leaf)->serverid)->servername);
+        values[1] = NameGetDatum(&server);
+    }
+    values[2] = heap_getattr(entry, table->column_count + 1, descriptor, &nulls[2]);
+    values[3] = heap_getattr(entry, table->column_count + 2, descriptor, &nulls[3]);
+    tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+}
+
+} // namespace
+} // namespace index_table
+
+using namespace index_table;
+
+SQL_FUNCTION(index_table_lookup) {
+    const IndexTable *table = BeginReading(fcinfo, 0);
+    CheckSelectPrivilege(table, ShownColumns(table));
+    KeyValues key = ReadKeyValues(fcinfo, 1, table);
+    InitMaterializedSRF(fcinfo, 0);
+    ReturnSetInfo *result = reinterpret_cast<ReturnSetInfo *>(fcinfo->resultinfo);
+
+    if (SPI_connect() != SPI_OK_CONNECT)
+        elog(ERROR, "SPI_connect failed");
+    BaseRows *rows = BeginBaseRows(table);
+    EntryScan scan = BeginEntryScan(table, PrefixOf(key));
+    while (HeapTuple entry = NextEntry(&scan)) {
+        TupleDesc descriptor = scan.batch->tupdesc;
+        // Under row security an entry shows when its row does.
+        if (!HasRowSecurity(rows) || FindBaseRows(rows, entry, descriptor) != NIL)
+            PutEntry(result, table, entry, descriptor);
+    }
+    EndEntryScan(&scan);
+    EndBaseRows(rows);
+    SPI_finish();
+    PG_RETURN_NULL();
+}
+
+SQL_FUNCTION(index_table_fetch) {
+    const IndexTable *table = BeginReading(fcinfo, 1);
+    CheckRowType(fcinfo, table);
+    CheckSelectPrivilege(table, NIL);
+    KeyValues key = ReadKeyValues(fcinfo, 2, table);
+    InitMaterializedSRF(fcinfo, 0);
+    ReturnSetInfo *result = reinterpret_cast<ReturnSetInfo *>(fcinfo->resultinfo);
+
+    if (SPI_connect() != SPI_OK_CONNECT)
+        elog(ERROR, "SPI_connect failed");
+    BaseRows *rows = BeginBaseRows(table);
+    EntryScan scan = BeginEntryScan(table, PrefixOf(key));
+    HeapTuple previous = nullptr;
+    MemoryContext per_entry =
+        AllocSetContextCreate(CurrentMemoryContext, "index_table fetch", ALLOCSET_DEFAULT_SIZES);
+    while (HeapTuple entry = NextEntry(&scan)) {
+        TupleDesc descriptor = scan.batch->tupdesc;
+        // Where the identity is not unique, several entries lead to the same rows.
+        if (previous && IsSameEntry(table, previous, entry, descriptor))
+            continue;
+        if (previous)
+            heap_freetuple(previous);
+        previous = heap_copytuple(entry);
+        MemoryContext caller = MemoryContextSwitchTo(per_entry);
+        ListCell *cell;
+        foreach (cell, FindBaseRows(rows, entry, descriptor))
+            tuplestore_puttuple(result->setResult, static_cast<HeapTuple>(lfirst(cell)));
+        MemoryContextSwitchTo(caller);
+        MemoryContextReset(per_entry);
+    }
+    EndEntryScan(&scan);
+    EndBaseRows(rows);
+    SPI_finish();
+    PG_RETURN_NULL();
+}

@@ -1,0 +1,1 @@
+\echo Use "CREATE EXTENSION index_table" to load this file. \quit

@@ -1,0 +1,47 @@
+
+-- Creating, dropping and checking -------------------------------------------
+
+CREATE FUNCTION index_table."create"(
+    base        regclass,
+    key         text,
+    strategy    text    DEFAULT 'normalized',
+    include     text    DEFAULT NULL,
+    name        text    DEFAULT NULL,
+    is_unique   boolean DEFAULT false,
+    predicate   text    DEFAULT NULL,
+    identity    text    DEFAULT NULL,
+    maintenance text    DEFAULT 'immediate',
+    partitions  integer DEFAULT 0,
+    tablespace  text    DEFAULT NULL
+) RETURNS regclass
+    AS 'MODULE_PATHNAME', 'index_table_create'
+    LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION index_table."create"(regclass, text, text, text, text, boolean, text, text, text, integer, text) IS
+    'creates and fills an index table over base and returns it; key as between the parentheses of CREATE INDEX. Takes SHARE ROW EXCLUSIVE on base and its partitions: readers go on, writers wait. Owner of base only';
+
+CREATE FUNCTION index_table."drop"(index_table regclass) RETURNS void
+    AS 'MODULE_PATHNAME', 'index_table_drop'
+    LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+COMMENT ON FUNCTION index_table."drop"(regclass) IS
+    'drops an index table, as DROP TABLE does; with the last one of a base table go the triggers. Takes SHARE ROW EXCLUSIVE on the base table, ACCESS EXCLUSIVE on the index table. Owner only';
+
+CREATE FUNCTION index_table.verify(
+    index_table regclass,
+    OUT problem text, OUT partition regclass, OUT key jsonb, OUT identity jsonb
+) RETURNS SETOF record
+    AS 'MODULE_PATHNAME', 'index_table_verify'
+    LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+COMMENT ON FUNCTION index_table.verify(regclass) IS
+    'compares an index table with its base table under one snapshot; a row for each problem: missing, stale, duplicate or differs. Blocks nobody. Owner only';
+
+CREATE FUNCTION index_table.repair(index_table regclass) RETURNS bigint
+    AS 'MODULE_PATHNAME', 'index_table_repair'
+    LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+COMMENT ON FUNCTION index_table.repair(regclass) IS
+    'mends what verify reports, in place, and returns the number of problems mended. Takes SHARE ROW EXCLUSIVE on the base table only when there is something to mend. Owner only';
+
+CREATE FUNCTION index_table.count_row(partition oid, ticket bigint) RETURNS integer
+    AS 'MODULE_PATHNAME', 'index_table_count_row'
+    LANGUAGE C STABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION index_table.count_row(oid, bigint) IS
+    'internal: the partition number of a leaf, counting the row for index_table.progress; ticket names a running build';

@@ -1,0 +1,42 @@
+
+-- Views ---------------------------------------------------------------------
+
+CREATE VIEW index_table.index_tables AS
+    SELECT d.index_table, d.base, d.strategy, d.key, d.predicate, d.identity, d.include,
+           d.is_unique, d.maintenance,
+           pg_catalog.pg_total_relation_size(d.index_table) AS bytes
+      FROM index_table.definition d
+     WHERE EXISTS (SELECT FROM pg_catalog.pg_class c WHERE c.oid = d.index_table);
+COMMENT ON VIEW index_table.index_tables IS 'index tables of this database, with their size in bytes (indexes included)';
+GRANT SELECT ON index_table.index_tables TO PUBLIC;
+
+CREATE VIEW index_table.partitions AS
+    SELECT p.base, p.relation AS partition, p.partition_id, s.srvname AS server
+      FROM index_table.partition p
+      LEFT JOIN pg_catalog.pg_foreign_table f ON f.ftrelid = p.relation
+      LEFT JOIN pg_catalog.pg_foreign_server s ON s.oid = f.ftserver;
+COMMENT ON VIEW index_table.partitions IS 'partitions of base tables with their live partition numbers; server where a partition is foreign';
+GRANT SELECT ON index_table.partitions TO PUBLIC;
+
+CREATE VIEW index_table.progress AS
+    SELECT l.pid, l.objid::pg_catalog.regclass AS base,
+           CASE WHEN p.param18 = 7421 THEN p.param19::pg_catalog.oid ELSE p.relid END::pg_catalog.regclass AS index_table,
+           CASE WHEN p.param18 = 7421 THEN
+               CASE p.param20 WHEN 1 THEN 'scanning and sorting' WHEN 2 THEN 'loading entries'
+                              WHEN 3 THEN 'building indexes' WHEN 4 THEN 'analyzing'
+                              WHEN 5 THEN 'verifying' WHEN 6 THEN 'repairing' END
+                WHEN p.pid IS NOT NULL THEN 'building indexes'
+                ELSE 'initializing' END AS phase,
+           p.param15 AS partitions_done, p.param14 AS partitions_total,
+           p.param13 AS rows_done, p.param12 AS rows_total
+      FROM pg_catalog.pg_locks l
+      LEFT JOIN pg_catalog.pg_stat_get_progress_info('CREATE INDEX') p
+             ON p.pid = l.pid AND p.datid = l.database
+     WHERE l.locktype = 'object' AND l.granted
+       AND l.classid = 'index_table.definition'::pg_catalog.regclass
+       AND l.database = (SELECT d.oid FROM pg_catalog.pg_database d
+                          WHERE d.datname = pg_catalog.current_database())
+       AND l.pid IS NOT NULL;
+COMMENT ON VIEW index_table.progress IS
+    'running builds, verifications and repairs: phase, partitions and rows scanned, and their totals (rows_total is an estimate). An index table that is not committed yet shows as its OID';
+GRANT SELECT ON index_table.progress TO PUBLIC;
