@@ -26,10 +26,11 @@ bool MayMeetDeadEntries(const IndexTable *table) {
     return base && base->has_retired;
 }
 
-// Unmatched deletions are kept while the statement they came before may still bring the insertion;
-// when there is none any more, the entry was missing, and stays so.
-void CarryOut(ChangeBuffer *buffer, const NetChanges &net, MemoryContext batch, bool keep_unmatched) {
-    EntryWriter *writer = OpenWriter(buffer->table, batch);
+// While a statement around may still bring changes (`more_to_come`), deletions whose entry is not
+// there are kept, for its insertion may follow, and unique keys that repeat are checked later, for
+// the other entry's deletion may. After that, an entry that is not there was missing, and stays so.
+void CarryOut(ChangeBuffer *buffer, const NetChanges &net, MemoryContext batch, bool more_to_come) {
+    EntryWriter *writer = OpenWriter(buffer->table, more_to_come, batch);
     if (MayMeetDeadEntries(buffer->table)) {
         for (const Change &change : std::span(net.inserts, net.insert_count))
             RemoveDeadDuplicates(writer, change);
@@ -38,13 +39,13 @@ void CarryOut(ChangeBuffer *buffer, const NetChanges &net, MemoryContext batch, 
     }
     // Deletions first: one statement may hand a unique key from one row to another.
     for (const Change &change : std::span(net.deletes, net.delete_count)) {
-        if (!DeleteEntry(writer, change) && keep_unmatched)
+        if (!DeleteEntry(writer, change) && more_to_come)
             KeepUnmatched(buffer, change);
         CHECK_FOR_INTERRUPTS();
     }
     for (uint32 i = 0; i < net.replace_count; i++) {
         if (!ReplaceEntry(writer, net.replaced[i], net.replacements[i])) {
-            if (keep_unmatched)
+            if (more_to_come)
                 KeepUnmatched(buffer, net.replaced[i]);
             InsertEntries(writer, {&net.replacements[i], 1});
         }
@@ -54,12 +55,12 @@ void CarryOut(ChangeBuffer *buffer, const NetChanges &net, MemoryContext batch, 
     CloseWriter(writer);
 }
 
-void FlushBuffer(ChangeBuffer *buffer, bool keep_unmatched) {
+void FlushBuffer(ChangeBuffer *buffer, bool more_to_come) {
     MemoryContext batch = AllocSetContextCreate(CurrentMemoryContext, "index_table flush",
                                                 ALLOCSET_SMALL_SIZES);
     NetChanges net = TakeChanges(buffer, batch);
     if (net.delete_count + net.insert_count + net.replace_count > 0)
-        CarryOut(buffer, net, batch, keep_unmatched);
+        CarryOut(buffer, net, batch, more_to_come);
     MemoryContextDelete(batch);
 }
 
@@ -70,7 +71,7 @@ bool HasChanges() {
     return false;
 }
 
-void Flush(bool keep_unmatched) {
+void Flush(bool more_to_come) {
     bool push_snapshot = !ActiveSnapshotSet(); // for toasted values, expressions and triggers
     if (push_snapshot)
         PushActiveSnapshot(GetTransactionSnapshot());
@@ -80,11 +81,18 @@ void Flush(bool keep_unmatched) {
     for (ChangeBuffer *buffer = FirstChangeBuffer(); buffer;) {
         uint64 generation = ChangeBufferGeneration();
         if (buffer->count > 0 && buffer->changes[buffer->count - 1].nest_level == level)
-            FlushBuffer(buffer, keep_unmatched);
+            FlushBuffer(buffer, more_to_come);
         buffer = generation == ChangeBufferGeneration() ? buffer->next : FirstChangeBuffer();
     }
+    if (!more_to_come)
+        RecheckUniqueKeys();
     if (push_snapshot)
         PopActiveSnapshot();
+}
+
+void FlushAtEnd() {
+    if (HasChanges() || HasUniqueRechecks())
+        Flush(!IsOutermost());
 }
 
 void OnExecutorStart(QueryDesc *query, int flags) {
@@ -122,8 +130,7 @@ void OnExecutorFinish(QueryDesc *query) {
     PG_FINALLY();
     { depth--; }
     PG_END_TRY();
-    if (HasChanges())
-        Flush(!IsOutermost());
+    FlushAtEnd();
 }
 
 void OnProcessUtility(PlannedStmt *statement, const char *text, bool read_only,
@@ -156,8 +163,8 @@ void OnProcessUtility(PlannedStmt *statement, const char *text, bool read_only,
             depth--;
     }
     PG_END_TRY();
-    if (is_copy && HasChanges())
-        Flush(!IsOutermost());
+    if (is_copy)
+        FlushAtEnd();
 }
 
 void OnTransactionEvent(XactEvent event, void *) {
@@ -165,7 +172,7 @@ void OnTransactionEvent(XactEvent event, void *) {
     case XACT_EVENT_PRE_COMMIT:
     case XACT_EVENT_PRE_PREPARE:
         // Logical replication's workers run triggers outside of the executor and COPY.
-        if (HasChanges())
+        if (HasChanges() || HasUniqueRechecks())
             Flush(false);
         break;
     case XACT_EVENT_COMMIT:

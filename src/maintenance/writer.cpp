@@ -35,6 +35,15 @@ struct PlanEntry {
 HTAB *plans;
 MemoryContext outdated;
 
+// A stored entry whose unique key was taken when it was inserted, to be checked again.
+struct UniqueRecheck {
+    UniqueRecheck *next;
+    Oid relid;
+    Oid index;
+    ItemPointerData tid;
+};
+UniqueRecheck *rechecks; // in TopTransactionContext
+
 void OnRelcacheInvalidation(Datum, Oid relid) {
     if (!plans)
         return;
@@ -53,8 +62,10 @@ void OnRelcacheInvalidation(Datum, Oid relid) {
 }
 
 void OnTransactionEnd(XactEvent event, void *) {
-    if (outdated && (event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT ||
-                     event == XACT_EVENT_PREPARE))
+    if (event != XACT_EVENT_COMMIT && event != XACT_EVENT_ABORT && event != XACT_EVENT_PREPARE)
+        return;
+    rechecks = nullptr;
+    if (outdated)
         MemoryContextDeleteChildren(outdated);
 }
 
@@ -217,6 +228,7 @@ struct Target {
 
 struct EntryWriter {
     const IndexTable *table;
+    bool mid_statement;
     MemoryContext context;
     MemoryContext per_row;
     Relation root;
@@ -289,8 +301,19 @@ bool HasNullKey(const IndexTable *table, const Change &change) {
     return (change.null_mask & ((1U << table->key.count) - 1)) != 0;
 }
 
+void RecheckLater(Target *target, int index, ItemPointer tid) {
+    UniqueRecheck *recheck = static_cast<UniqueRecheck *>(
+        MemoryContextAlloc(TopTransactionContext, sizeof(UniqueRecheck)));
+    *recheck = {.next = rechecks,
+                .relid = RelationGetRelid(target->rel),
+                .index = target->plan->index_oids[index],
+                .tid = *tid};
+    rechecks = recheck;
+}
+
 // Enters a stored row into the B-trees.
-void InsertIndexTuples(Target *target, TupleTableSlot *slot, bool null_key) {
+void InsertIndexTuples(EntryWriter *writer, Target *target, TupleTableSlot *slot, bool null_key) {
+    IndexUniqueCheck unique = writer->mid_statement ? UNIQUE_CHECK_PARTIAL : UNIQUE_CHECK_YES;
     Datum values[INDEX_MAX_KEYS];
     bool nulls[INDEX_MAX_KEYS];
     for (int i = 0; i < target->plan->index_count; i++) {
@@ -298,8 +321,11 @@ void InsertIndexTuples(Target *target, TupleTableSlot *slot, bool null_key) {
         if (info->ii_Predicate != NIL && !null_key)
             continue;
         FormIndexDatum(info, slot, nullptr, values, nulls);
-        index_insert(target->indexes[i], values, nulls, &slot->tts_tid, target->rel,
-                     info->ii_Unique ? UNIQUE_CHECK_YES : UNIQUE_CHECK_NO, false, info);
+        bool is_certain =
+            index_insert(target->indexes[i], values, nulls, &slot->tts_tid, target->rel,
+                         info->ii_Unique ? unique : UNIQUE_CHECK_NO, false, info);
+        if (info->ii_Unique && unique == UNIQUE_CHECK_PARTIAL && !is_certain)
+            RecheckLater(target, i, &slot->tts_tid);
     }
 }
 
@@ -320,7 +346,7 @@ void InsertOne(EntryWriter *writer, Target *target, const Change &change) {
     ExecStoreHeapTuple(change.entry, slot, false);
     if (!target->plan->general) {
         table_tuple_insert(target->rel, slot, change.command, 0, nullptr);
-        InsertIndexTuples(target, slot, HasNullKey(writer->table, change));
+        InsertIndexTuples(writer, target, slot, HasNullKey(writer->table, change));
     } else {
         CheckConstraints(target, slot);
         table_tuple_insert(target->rel, slot, change.command, 0, nullptr);
@@ -346,7 +372,7 @@ void InsertRun(EntryWriter *writer, Target *target, std::span<const Change> run)
         ExecStoreHeapTuple(run[i].entry, target->batch[i], false);
     table_multi_insert(target->rel, target->batch, run.size(), run[0].command, 0, nullptr);
     for (Size i = 0; i < run.size(); i++) {
-        InsertIndexTuples(target, target->batch[i], HasNullKey(writer->table, run[i]));
+        InsertIndexTuples(writer, target, target->batch[i], HasNullKey(writer->table, run[i]));
         ExecClearTuple(target->batch[i]);
         MemoryContextReset(writer->per_row);
     }
@@ -386,9 +412,26 @@ bool HasColumns(Target *target, const Datum *values, const bool *nulls, int firs
     return true;
 }
 
+// A command id, `wanted` if possible, that a change to a stored entry may carry.
+CommandId CommandAfter(TupleTableSlot *stored, CommandId wanted) {
+    HeapTupleHeader header = ExecFetchSlotHeapTuple(stored, false, nullptr)->t_data;
+    if (!TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(header)))
+        return wanted;
+    CommandId written = HeapTupleHeaderGetCmin(header);
+    if (written < wanted)
+        return wanted;
+    if (written >= GetCurrentCommandId(true))
+        CommandCounterIncrement();
+    return GetCurrentCommandId(true);
+}
+
 // Finds the entry of a change, preferring one with the same copies: only where the identity is not
 // unique in the base table are there several.
-bool FindEntry(EntryWriter *writer, Target *target, const Change &change, ItemPointer tid) {
+//
+// `command` becomes one that may delete the entry: a nested statement may have written it after the
+// command that changed the base row.
+bool FindEntry(EntryWriter *writer, Target *target, const Change &change, ItemPointer tid,
+               CommandId *command) {
     const IndexTable *table = writer->table;
     ScanKeyData *keys;
     int key_count;
@@ -404,14 +447,22 @@ bool FindEntry(EntryWriter *writer, Target *target, const Change &change, ItemPo
         keys[i].sk_flags = nulls[column] ? SK_ISNULL | SK_SEARCHNULL : 0;
         keys[i].sk_strategy = nulls[column] ? InvalidStrategy : BTEqualStrategyNumber;
     }
+    // A scan remembers killed items in the memory context it is first advanced in.
+    MemoryContext per_row = MemoryContextSwitchTo(writer->context);
     index_rescan(scan, keys, key_count, nullptr, 0);
     bool found = false;
     while (index_getnext_slot(scan, ForwardScanDirection, target->found)) {
         if (!HasColumns(target, values, nulls, table->key.count, table->group_count()))
             continue;
         bool exact = HasColumns(target, values, nulls, table->group_count(), descriptor->natts);
-        if (exact || !found)
+        // In the middle of a statement this may be an older version of the entry, whose own
+        // deletion is still to come.
+        if (!exact && writer->mid_statement)
+            continue;
+        if (exact || !found) {
             *tid = target->found->tts_tid;
+            *command = CommandAfter(target->found, change.command);
+        }
         found = true;
         if (exact)
             break;
@@ -419,6 +470,7 @@ bool FindEntry(EntryWriter *writer, Target *target, const Change &change, ItemPo
     ExecClearTuple(target->found);
     // Drops the pin on the index page, under the resource owner that took it.
     index_rescan(scan, keys, key_count, nullptr, 0);
+    MemoryContextSwitchTo(per_row);
     return found;
 }
 
@@ -439,18 +491,12 @@ Outcome Judge(TM_Result result) {
     }
 }
 
-// A base row changed by the command that wrote its entry: only then is the entry too young for the
-// command id of the base row's change.
-CommandId CommandFor(TM_Result result) {
-    return result == TM_Invisible ? GetCurrentCommandId(true) : InvalidCommandId;
-}
-
 } // namespace
 
 void DeleteStoredEntry(const IndexTable *table, Oid storage, ItemPointer tid) {
     MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "index_table deletion",
                                                   ALLOCSET_SMALL_SIZES);
-    EntryWriter *writer = OpenWriter(table, context);
+    EntryWriter *writer = OpenWriter(table, false, context);
     for (int i = 0; i < writer->target_count; i++) {
         if (writer->partition_key && writer->partitions->oids[i] != storage)
             continue;
@@ -479,10 +525,11 @@ int RouteEntry(PartitionKey key, PartitionDesc partitions, Datum value, bool isn
     return index;
 }
 
-EntryWriter *OpenWriter(const IndexTable *table, MemoryContext context) {
+EntryWriter *OpenWriter(const IndexTable *table, bool mid_statement, MemoryContext context) {
     MemoryContext caller = MemoryContextSwitchTo(context);
     EntryWriter *writer = static_cast<EntryWriter *>(palloc0(sizeof(EntryWriter)));
     writer->table = table;
+    writer->mid_statement = mid_statement;
     writer->context = context;
     writer->per_row =
         AllocSetContextCreate(context, "index_table writer per row", ALLOCSET_DEFAULT_SIZES);
@@ -543,20 +590,16 @@ bool DeleteEntry(EntryWriter *writer, const Change &change) {
     MemoryContext caller = MemoryContextSwitchTo(writer->per_row);
     Target *target = TargetOf(writer, change.entry);
     Outcome outcome = Outcome::Again;
-    CommandId command = change.command;
     while (outcome == Outcome::Again) {
         ItemPointerData tid;
-        if (!FindEntry(writer, target, change, &tid)) {
+        CommandId command;
+        if (!FindEntry(writer, target, change, &tid, &command)) {
             outcome = Outcome::Gone;
             break;
         }
         TM_FailureData failure;
         TM_Result result = table_tuple_delete(target->rel, &tid, command, SnapshotSelf,
                                               InvalidSnapshot, true, &failure, false);
-        if (result == TM_Invisible && command == change.command) {
-            command = CommandFor(result);
-            continue;
-        }
         outcome = Judge(result);
         if (outcome == Outcome::Done && target->plan->general)
             ExecARDeleteTriggers(target->estate, target->relinfo, &tid, nullptr, nullptr, false);
@@ -582,10 +625,10 @@ bool ReplaceEntry(EntryWriter *writer, const Change &old_change, const Change &n
     }
     TupleTableSlot *slot = target->single;
     Outcome outcome = Outcome::Again;
-    CommandId command = new_change.command;
     while (outcome == Outcome::Again) {
         ItemPointerData tid;
-        if (!FindEntry(writer, target, old_change, &tid)) {
+        CommandId command;
+        if (!FindEntry(writer, target, old_change, &tid, &command)) {
             outcome = Outcome::Gone;
             break;
         }
@@ -595,16 +638,12 @@ bool ReplaceEntry(EntryWriter *writer, const Change &old_change, const Change &n
         bool needs_index_tuples;
         TM_Result result =
             compat::UpdateTuple(target->rel, &tid, slot, command, &needs_index_tuples);
-        if (result == TM_Invisible && command == new_change.command) {
-            command = CommandFor(result);
-            continue;
-        }
         outcome = Judge(result);
         if (outcome != Outcome::Done)
             continue;
         if (!target->plan->general) {
             if (needs_index_tuples)
-                InsertIndexTuples(target, slot, HasNullKey(writer->table, new_change));
+                InsertIndexTuples(writer, target, slot, HasNullKey(writer->table, new_change));
             continue;
         }
         List *recheck = NIL;
@@ -635,6 +674,7 @@ void RemoveDeadDuplicates(EntryWriter *writer, const Change &change) {
         keys[i].sk_flags = 0;
         keys[i].sk_strategy = BTEqualStrategyNumber;
     }
+    MemoryContextSwitchTo(writer->context); // as in FindEntry
     index_rescan(scan, keys, table->key.count, nullptr, 0);
     while (index_getnext_slot(scan, ForwardScanDirection, target->found)) {
         bool isnull;
@@ -649,6 +689,32 @@ void RemoveDeadDuplicates(EntryWriter *writer, const Change &change) {
     index_rescan(scan, keys, key_count, nullptr, 0);
     MemoryContextReset(writer->per_row);
     MemoryContextSwitchTo(caller);
+}
+
+bool HasUniqueRechecks() { return rechecks != nullptr; }
+
+void RecheckUniqueKeys() {
+    while (UniqueRecheck *recheck = rechecks) {
+        rechecks = recheck->next;
+        Relation rel = table_open(recheck->relid, RowExclusiveLock);
+        Relation index = index_open(recheck->index, RowExclusiveLock);
+        TupleTableSlot *slot = table_slot_create(rel, nullptr);
+        IndexFetchTableData *fetch = table_index_fetch_begin(rel);
+        bool call_again = false;
+        // An entry that is gone, or was undone with a subtransaction, collides with nothing.
+        if (table_index_fetch_tuple(fetch, &recheck->tid, SnapshotSelf, slot, &call_again, nullptr)) {
+            Datum values[INDEX_MAX_KEYS];
+            bool nulls[INDEX_MAX_KEYS];
+            IndexInfo *info = BuildIndexInfo(index);
+            FormIndexDatum(info, slot, nullptr, values, nulls);
+            index_insert(index, values, nulls, &recheck->tid, rel, UNIQUE_CHECK_EXISTING, false, info);
+        }
+        table_index_fetch_end(fetch);
+        ExecDropSingleTupleTableSlot(slot);
+        index_close(index, NoLock);
+        table_close(rel, NoLock);
+        pfree(recheck);
+    }
 }
 
 void InitializeWriters() {

@@ -15,7 +15,13 @@ struct EntryWriter;
 
 // Opens with RowExclusiveLock, kept until the transaction ends. Everything else that is held is
 // released by CloseWriter, or by the resource owner and `context` after an error.
-EntryWriter *OpenWriter(const IndexTable *table, MemoryContext context);
+//
+// `mid_statement` says that more changes of the same rows may follow: then an entry is found only
+// with the very copies it is looked for with, and a repeated unique key does not raise at once but
+// in RecheckUniqueKeys(), for the entry it collides with may be about to go.
+EntryWriter *OpenWriter(const IndexTable *table, bool mid_statement, MemoryContext context);
+bool HasUniqueRechecks();
+void RecheckUniqueKeys();
 void CloseWriter(EntryWriter *writer);
 
 // Inserts the entries of `changes`, in order. Raises 23505 where a unique key repeats.

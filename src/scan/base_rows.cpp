@@ -154,6 +154,15 @@ HeapTuple CopyRow(OpenLeaf *leaf) {
 List *FindInLeaf(BaseRows *rows, OpenLeaf *leaf, const Datum *entry, const bool *nulls,
                  TupleDesc descriptor) {
     List *found = NIL;
+    MemoryContext caller = CurrentMemoryContext;
+    auto keep = [&] {
+        MemoryContext scanning = MemoryContextSwitchTo(caller);
+        if (HasEntry(rows, leaf, entry, nulls, descriptor))
+            found = lappend(found, CopyRow(leaf));
+        MemoryContextSwitchTo(scanning);
+    };
+    // A scan remembers killed items in the memory context it is first advanced in.
+    MemoryContextSwitchTo(rows->memory);
     if (leaf->scan) {
         for (int i = 0; i < leaf->key_count; i++) {
             int position = rows->table->identity[leaf->key_identity[i]].position;
@@ -163,16 +172,15 @@ List *FindInLeaf(BaseRows *rows, OpenLeaf *leaf, const Datum *entry, const bool 
         }
         index_rescan(leaf->scan, leaf->keys, leaf->key_count, nullptr, 0);
         while (index_getnext_slot(leaf->scan, ForwardScanDirection, leaf->slot))
-            if (HasEntry(rows, leaf, entry, nulls, descriptor))
-                found = lappend(found, CopyRow(leaf));
+            keep();
     } else {
         table_rescan(leaf->table_scan, nullptr);
         while (table_scan_getnextslot(leaf->table_scan, ForwardScanDirection, leaf->slot)) {
             CHECK_FOR_INTERRUPTS();
-            if (HasEntry(rows, leaf, entry, nulls, descriptor))
-                found = lappend(found, CopyRow(leaf));
+            keep();
         }
     }
+    MemoryContextSwitchTo(caller);
     ExecClearTuple(leaf->slot);
     return found;
 }
