@@ -3,14 +3,16 @@
 namespace index_table {
 namespace {
 
-constexpr uint32 kFlushRows = 100000;
-constexpr Size kFlushBytes = 64 * 1024 * 1024;
+// A bigger batch meets more of the same index pages, and costs memory: of one buffer, of all.
+constexpr uint32 kFlushRows = 200000;
+constexpr Size kFlushBytes = 80 * 1024 * 1024;
 constexpr int kKeptBuffers = 64;
 constexpr uint32 kKeptCapacity = 1024;
 constexpr uint64 kSignBit = UINT64CONST(1) << 63;
 
 ChangeBuffer *buffers;
-uint64 generation = 1;
+constinit uint64 generation = 1;
+constinit Size captured_bytes = 0; // in all buffers
 
 // Eight bytes of a value whose unsigned order is near the type's own: exact for integers, by bytes
 // for the rest. It decides locality, never correctness.
@@ -145,6 +147,7 @@ void DeleteBuffer(ChangeBuffer *buffer) {
 void OnTransactionEvent(XactEvent event, void *) {
     if (event != XACT_EVENT_COMMIT && event != XACT_EVENT_ABORT && event != XACT_EVENT_PREPARE)
         return;
+    captured_bytes = 0;
     int kept = 0;
     for (ChangeBuffer *buffer = buffers, *next; buffer; buffer = next) {
         next = buffer->next;
@@ -265,13 +268,15 @@ void AddChange(ChangeBuffer *buffer, const EntryValues &entry, ChangeKind kind, 
     change.command = command;
     change.nest_level = GetCurrentTransactionNestLevel();
     change.kind = kind;
-    buffer->entry_bytes += HEAPTUPLESIZE + change.entry->t_len;
+    Size bytes = sizeof(Change) + HEAPTUPLESIZE + change.entry->t_len;
+    buffer->entry_bytes += bytes;
+    captured_bytes += bytes;
     Append(buffer, change);
     MemoryContextSwitchTo(caller);
 }
 
 bool IsFull(const ChangeBuffer *buffer) {
-    return buffer->count >= kFlushRows || buffer->entry_bytes >= kFlushBytes;
+    return buffer->count >= kFlushRows || captured_bytes >= kFlushBytes;
 }
 
 NetChanges TakeChanges(ChangeBuffer *buffer, MemoryContext batch) {
@@ -285,17 +290,18 @@ NetChanges TakeChanges(ChangeBuffer *buffer, MemoryContext batch) {
         return net;
 
     MemoryContext caller = MemoryContextSwitchTo(batch);
-    auto allocate = [count] {
+    auto allocate = [](uint32 room) {
         return static_cast<Change *>(
-            MemoryContextAllocHuge(CurrentMemoryContext, sizeof(Change) * count));
+            MemoryContextAllocHuge(CurrentMemoryContext, sizeof(Change) * Max(1, room)));
     };
-    Change *taken = allocate();
+    Change *taken = allocate(count);
     memcpy(taken, buffer->changes + first, sizeof(Change) * count);
     buffer->count = first;
     if (first == 0) {
         // The tuples go with the batch, the buffer starts afresh.
         MemoryContextSetParent(buffer->entries, batch);
         buffer->entries = NewEntryContext(buffer);
+        captured_bytes -= Min(captured_bytes, buffer->entry_bytes);
         buffer->entry_bytes = 0;
         buffer->sequence = 0;
     } else {
@@ -311,10 +317,20 @@ NetChanges TakeChanges(ChangeBuffer *buffer, MemoryContext batch) {
     }
 
     std::sort(taken, taken + count, IsBefore);
-    net.deletes = allocate();
-    net.inserts = allocate();
-    net.replaced = allocate();
-    net.replacements = allocate();
+    // What only inserts or only deletes has nothing to net.
+    uint32 deletes = std::count_if(taken, taken + count, [](const Change &change) {
+        return change.kind == ChangeKind::Delete;
+    });
+    if (deletes == 0 || deletes == count) {
+        (deletes ? net.deletes : net.inserts) = taken;
+        (deletes ? net.delete_count : net.insert_count) = count;
+        MemoryContextSwitchTo(caller);
+        return net;
+    }
+    net.deletes = allocate(deletes);
+    net.inserts = allocate(count - deletes);
+    net.replaced = allocate(Min(deletes, count - deletes));
+    net.replacements = allocate(Min(deletes, count - deletes));
     for (uint32 start = 0; start < count;) {
         // A group is one row's entry under one key; for a unique index table, one key.
         uint32 key_mask = (1U << buffer->table->key.count) - 1;
