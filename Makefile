@@ -21,7 +21,7 @@ PG_CXXFLAGS = -std=gnu++20 -fno-exceptions -fno-rtti -fno-threadsafe-statics \
 	-fvisibility=hidden -fvisibility-inlines-hidden \
 	'-DPGDLLEXPORT=__attribute__((visibility("default")))' \
 	-Wall -Wextra -Werror -Wno-unused-parameter -Wno-missing-field-initializers \
-	-isystem $(shell $(PG_CONFIG) --includedir-server) -Isrc
+	-isystem $(shell $(PG_CONFIG) --includedir-server 2>/dev/null) -Isrc
 
 REGRESS        = $(shell cat sql/schedule)
 REGRESS_OPTS   = --inputdir=.
@@ -31,10 +31,8 @@ TAP_TESTS      = 1
 PROVE_TESTS    = test/t/*.pl
 
 PG_CONFIG ?= pg_config
-ifeq ($(shell command -v $(PG_CONFIG)),)
-# Nothing to build with yet: the scripts install it and call make again.
-else
-PGXS := $(shell $(PG_CONFIG) --pgxs)
+PGXS := $(wildcard $(shell $(PG_CONFIG) --pgxs 2>/dev/null))
+ifneq ($(PGXS),) # else there is nothing to build with yet: test/run installs it
 include $(PGXS)
 
 COMPILE.cxx.bc += $(PG_CXXFLAGS)

@@ -1,4 +1,5 @@
-// Module entry: settings and hooks only.
+// Module entry: hooks only.
+#include "ddl/ddl.h"
 #include "maintenance/maintenance.h"
 
 extern "C" {
@@ -9,4 +10,5 @@ PGDLLEXPORT void _PG_init(void);
 void _PG_init(void) {
     index_table::InitializeCatalogCache();
     index_table::InitializeMaintenance();
+    index_table::InitializeDdl();
 }

@@ -38,6 +38,7 @@ extern "C" {
 #include "catalog/pg_foreign_server.h"
 #include "catalog/pg_foreign_table.h"
 #include "catalog/pg_inherits.h"
+#include "catalog/pg_namespace.h"
 #include "catalog/pg_opclass.h"
 #include "catalog/pg_operator.h"
 #include "catalog/pg_trigger.h"
@@ -106,9 +107,9 @@ extern "C" {
 
 // Defines a function that SQL calls. PostgreSQL 15's PG_FUNCTION_INFO_V1 does not export the
 // function itself, which hidden visibility requires.
-#define SQL_FUNCTION(name)                                                                        \
-    extern "C" {                                                                                  \
-    PGDLLEXPORT Datum name(PG_FUNCTION_ARGS);                                                     \
-    PG_FUNCTION_INFO_V1(name);                                                                    \
-    }                                                                                             \
+#define SQL_FUNCTION(name)                                                                         \
+    extern "C" {                                                                                   \
+    PGDLLEXPORT Datum name(PG_FUNCTION_ARGS);                                                      \
+    PG_FUNCTION_INFO_V1(name);                                                                     \
+    }                                                                                              \
     Datum name(PG_FUNCTION_ARGS)

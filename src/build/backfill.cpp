@@ -5,19 +5,23 @@
 namespace index_table {
 namespace {
 
-// Lets the query sort like an index build: with its memory and its number of workers.
+void Set(const char *name, const char *value) {
+    set_config_option(name, value, PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+}
+
+// Lets the query sort like an index build: with its memory and its number of workers, reading the
+// partitions front to back. The order of an index on the key would cost a random read a row.
 void UseMaintenanceSettings() {
-    char value[32];
-    snprintf(value, sizeof(value), "%d", maintenance_work_mem);
-    set_config_option("work_mem", value, PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
-    snprintf(value, sizeof(value), "%d", max_parallel_maintenance_workers);
-    set_config_option("max_parallel_workers_per_gather", value, PGC_USERSET, PGC_S_SESSION,
-                      GUC_ACTION_SAVE, true, 0, false);
+    Set("work_mem", psprintf("%d", maintenance_work_mem));
+    Set("max_parallel_workers_per_gather", psprintf("%d", max_parallel_maintenance_workers));
+    Set("enable_indexscan", "off");
+    Set("enable_indexonlyscan", "off");
+    Set("enable_bitmapscan", "off");
 }
 
 void Load(Relation base, const IndexTable *table, Progress *progress) {
-    char *sql = psprintf("%s%s", RecomputationQuery(base, table, progress->ticket),
-                         OrderByEntry(table));
+    char *sql =
+        psprintf("%s%s", RecomputationQuery(base, table, progress->ticket), OrderByEntry(table));
     int guc_level = NewGUCNestLevel();
     UseMaintenanceSettings();
     if (SPI_connect() != SPI_OK_CONNECT)
@@ -62,8 +66,9 @@ void CreateIndexes(const IndexTable *table) {
         appendStringInfo(&nulls, "%s%s IS NULL", i ? " OR " : "", quote_identifier(column));
     }
     for (int i = table->partition_position() + 1; i < table->group_count(); i++)
-        appendStringInfo(&rest, "%s, ",
-                         quote_identifier(NameStr(TupleDescAttr(RelationGetDescr(rel), i)->attname)));
+        appendStringInfo(
+            &rest, "%s, ",
+            quote_identifier(NameStr(TupleDescAttr(RelationGetDescr(rel), i)->attname)));
     appendStringInfoString(
         &rest, quote_identifier(NameStr(
                    TupleDescAttr(RelationGetDescr(rel), table->partition_position())->attname)));
@@ -71,7 +76,8 @@ void CreateIndexes(const IndexTable *table) {
 
     const char *target = QualifiedName(table->relid);
     if (!table->is_unique) {
-        const char *index = quote_identifier(ChooseRelationName(name, nullptr, "idx", schema, false));
+        const char *index =
+            quote_identifier(ChooseRelationName(name, nullptr, "idx", schema, false));
         Execute(psprintf("CREATE INDEX %s ON %s (%s, %s)%s", index, target, key.data, rest.data,
                          tablespace));
         return;

@@ -93,10 +93,8 @@ bool Receive(TupleTableSlot *slot, DestReceiver *receiver) {
     if (self->rows == 0)
         ReportPhase(self->progress, Phase::Loading);
     LoadTarget *target = TargetOf(self, slot);
-    slot_getallattrs(slot);
     MemoryContext caller = MemoryContextSwitchTo(target->batch);
-    HeapTuple tuple =
-        heap_form_tuple(RelationGetDescr(self->root), slot->tts_values, slot->tts_isnull);
+    HeapTuple tuple = ExecCopySlotHeapTuple(slot); // the query's columns are the table's
     MemoryContextSwitchTo(caller);
     TupleTableSlot **batch_slot = &target->slots[target->count];
     if (!*batch_slot) {
@@ -131,7 +129,9 @@ void Shutdown(DestReceiver *receiver) {
     MemoryContextDelete(self->context);
 }
 
-void Destroy(DestReceiver *receiver) { pfree(receiver); }
+void Destroy(DestReceiver *receiver) {
+    pfree(receiver);
+}
 
 } // namespace
 

@@ -69,9 +69,10 @@ CreateArguments ReadArguments(FunctionCallInfo fcinfo) {
                         errmsg("unknown maintenance \"%s\"", arguments.maintenance),
                         errhint("It is immediate or deferred.")));
     if (arguments.partitions < 0 || arguments.partitions > 1024)
-        ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-                        errmsg("partitions must be between 0 and 1024, not %d", arguments.partitions),
-                        errhint("0 makes an index table that is not partitioned.")));
+        ereport(ERROR,
+                (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+                 errmsg("partitions must be between 0 and 1024, not %d", arguments.partitions),
+                 errhint("0 makes an index table that is not partitioned.")));
     return arguments;
 }
 
@@ -128,11 +129,10 @@ void CheckLeaves(Relation base, List *leaves, char persistence) {
     foreach (cell, leaves) {
         Oid leaf = lfirst_oid(cell);
         if (get_rel_relkind(leaf) == RELKIND_FOREIGN_TABLE)
-            ereport(ERROR,
-                    (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-                     errmsg("index tables over foreign partitions are not supported yet"),
-                     errdetail("Partition \"%s\" of \"%s\" is a foreign table.", get_rel_name(leaf),
-                               RelationGetRelationName(base))));
+            ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+                            errmsg("index tables over foreign partitions are not supported yet"),
+                            errdetail("Partition \"%s\" of \"%s\" is a foreign table.",
+                                      get_rel_name(leaf), RelationGetRelationName(base))));
         if (get_rel_persistence(leaf) != persistence)
             ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
                             errmsg("some partitions of \"%s\" are unlogged and some are not",
@@ -153,7 +153,8 @@ bool HasUniqueIndex(Relation rel, Relation base, List *attnos) {
                       RelationGetIndexPredicate(index) == NIL;
         for (int i = 0; covers && i < form->indnkeyatts; i++) {
             AttrNumber attno = form->indkey.values[i];
-            const char *name = attno > 0 ? get_attname(RelationGetRelid(rel), attno, false) : nullptr;
+            const char *name =
+                attno > 0 ? get_attname(RelationGetRelid(rel), attno, false) : nullptr;
             covers = name && list_member_int(attnos, get_attnum(RelationGetRelid(base), name));
         }
         found = found || covers;
@@ -194,12 +195,12 @@ List *ResolveIdentity(Relation base, const CreateArguments &arguments, List *lea
         }
     }
     if (!unique)
-        ereport(WARNING,
-                (errmsg("no unique index covers the identity of \"%s\"",
-                        RelationGetRelationName(base)),
-                 errdetail("Rows that share key and identity cannot be told apart, and finding a row "
-                           "by identity scans its partition."),
-                 errhint("Create a unique index over (%s) on every partition.", arguments.identity)));
+        ereport(
+            WARNING,
+            (errmsg("no unique index covers the identity of \"%s\"", RelationGetRelationName(base)),
+             errdetail("Rows that share key and identity cannot be told apart, and finding a row "
+                       "by identity scans its partition."),
+             errhint("Create a unique index over (%s) on every partition.", arguments.identity)));
     return attnos;
 }
 
@@ -225,10 +226,24 @@ List *ResolveInclude(Relation base, const CreateArguments &arguments, const Key 
     }
     if (arguments.strategy == Strategy::Denormalized)
         for (int attno = 1; attno <= RelationGetNumberOfAttributes(base); attno++)
-            if (!TupleDescAttr(RelationGetDescr(base), attno - 1)->attisdropped &&
-                !is_key(attno) && !list_member_int(identity, attno))
+            if (!TupleDescAttr(RelationGetDescr(base), attno - 1)->attisdropped && !is_key(attno) &&
+                !list_member_int(identity, attno))
                 attnos = lappend_int(attnos, attno);
     return attnos;
+}
+
+// <base>_<suffix>, shortened to a name's length, with digits where that is taken.
+char *GenerateName(const char *base, const char *suffix, Oid schema) {
+    constexpr int kDigits = 4;
+    constexpr int kSuffixRoom = (NAMEDATALEN - kDigits) * 2 / 3;
+    int suffix_length = pg_mbcliplen(suffix, strlen(suffix), kSuffixRoom);
+    int base_room = NAMEDATALEN - 2 - kDigits - suffix_length;
+    int base_length = pg_mbcliplen(base, strlen(base), base_room);
+    char *name = psprintf("%.*s_%.*s", base_length, base, suffix_length, suffix);
+    char *unique = name;
+    for (int i = 1; OidIsValid(get_relname_relid(unique, schema)); i++)
+        unique = psprintf("%s%d", name, i);
+    return unique;
 }
 
 // Schema and name of the index table to be; raises 42P07 where the name is taken.
@@ -240,10 +255,9 @@ char *ResolveName(Relation base, const CreateArguments &arguments, const Key &ke
         appendStringInfoString(&columns, "by");
         for (int i = 0; i < key.count; i++)
             appendStringInfo(&columns, "_%s", NameStr(key.columns[i].name));
-        return ChooseRelationName(RelationGetRelationName(base), nullptr, columns.data, *schema,
-                                  false);
+        return GenerateName(RelationGetRelationName(base), columns.data, *schema);
     }
-    List *names = stringToQualifiedNameList(arguments.name);
+    List *names = compat::SplitQualifiedName(arguments.name);
     if (list_length(names) > 2)
         ereport(ERROR, (errcode(ERRCODE_SYNTAX_ERROR),
                         errmsg("\"%s\" is not a name for an index table", arguments.name)));
@@ -251,9 +265,9 @@ char *ResolveName(Relation base, const CreateArguments &arguments, const Key &ke
         *schema = get_namespace_oid(strVal(linitial(names)), false);
     char *name = strVal(llast(names));
     if (OidIsValid(get_relname_relid(name, *schema)))
-        ereport(ERROR, (errcode(ERRCODE_DUPLICATE_TABLE),
-                        errmsg("relation \"%s\" already exists", name),
-                        errhint("Choose another name with the argument name.")));
+        ereport(ERROR,
+                (errcode(ERRCODE_DUPLICATE_TABLE), errmsg("relation \"%s\" already exists", name),
+                 errhint("Choose another name with the argument name.")));
     return name;
 }
 
@@ -273,8 +287,9 @@ void AppendColumn(StringInfo sql, List **taken, const char *wanted, Oid type, in
         snprintf(name, sizeof(name), "%.*s%d", room, wanted, suffix);
     }
     *taken = lappend(*taken, pstrdup(name));
-    appendStringInfo(sql, "%s%s %s", sql->data[sql->len - 1] == '(' ? "" : ", ",
-                     quote_identifier(name), format_type_extended(type, typmod, FORMAT_TYPE_TYPEMOD_GIVEN | FORMAT_TYPE_FORCE_QUALIFY));
+    appendStringInfo(
+        sql, "%s%s %s", sql->data[sql->len - 1] == '(' ? "" : ", ", quote_identifier(name),
+        format_type_extended(type, typmod, FORMAT_TYPE_TYPEMOD_GIVEN | FORMAT_TYPE_FORCE_QUALIFY));
     if (OidIsValid(collation))
         appendStringInfo(sql, " COLLATE %s", generate_collation_name(collation));
 }
@@ -290,7 +305,8 @@ Oid CreateStorage(Relation base, const CreateArguments &arguments, const IndexTa
     List *taken = NIL;
     for (int i = 0; i < table.key.count; i++) {
         const KeyColumn &column = table.key.columns[i];
-        AppendColumn(&sql, &taken, NameStr(column.name), column.type, column.typmod, column.collation);
+        AppendColumn(&sql, &taken, NameStr(column.name), column.type, column.typmod,
+                     column.collation);
     }
     AppendColumn(&sql, &taken, "partition_id", INT4OID, -1, InvalidOid);
     for (int i = 0; i < table.copied_count; i++) {
@@ -305,7 +321,10 @@ Oid CreateStorage(Relation base, const CreateArguments &arguments, const IndexTa
         appendStringInfo(&sql, " PARTITION BY HASH (%s)", first_key);
     else
         appendStringInfoString(&sql, " USING heap");
-    if (arguments.tablespace)
+    // PostgreSQL refuses the database's own tablespace for a partitioned table.
+    if (arguments.tablespace &&
+        (arguments.partitions == 0 ||
+         get_tablespace_oid(arguments.tablespace, false) != MyDatabaseTableSpace))
         appendStringInfo(&sql, " TABLESPACE %s", quote_identifier(arguments.tablespace));
     Execute(sql.data);
     for (int i = 0; i < arguments.partitions; i++) {
@@ -329,18 +348,21 @@ void RevokeDefaultPrivileges(Oid relid) {
     foreach (cell, find_all_inheritors(relid, NoLock, nullptr)) {
         if (SPI_connect() != SPI_OK_CONNECT)
             elog(ERROR, "SPI_connect failed");
-        char *query = psprintf("SELECT DISTINCT a.grantee FROM pg_class AS c, aclexplode(c.relacl) AS a "
-                               "WHERE c.oid = %u AND a.grantee <> c.relowner",
-                               lfirst_oid(cell));
-        if (SPI_execute(query, true, 0) != SPI_OK_SELECT)
+        char *query =
+            psprintf("SELECT DISTINCT a.grantee FROM pg_class AS c, aclexplode(c.relacl) AS a "
+                     "WHERE c.oid = %u AND a.grantee <> c.relowner",
+                     lfirst_oid(cell));
+        // Not read-only: it must see the table just created.
+        if (SPI_execute(query, false, 0) != SPI_OK_SELECT)
             elog(ERROR, "cannot read privileges");
         for (uint64 i = 0; i < SPI_processed; i++) {
             bool isnull;
             Oid grantee = DatumGetObjectId(
                 SPI_getbinval(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 1, &isnull));
             Execute(psprintf("REVOKE ALL ON %s FROM %s", QualifiedName(lfirst_oid(cell)),
-                             OidIsValid(grantee) ? quote_identifier(GetUserNameFromId(grantee, false))
-                                                 : "PUBLIC"));
+                             OidIsValid(grantee)
+                                 ? quote_identifier(GetUserNameFromId(grantee, false))
+                                 : "PUBLIC"));
         }
         SPI_finish();
     }
@@ -354,7 +376,8 @@ void RecordDependencies(Relation base, const IndexTable *table) {
     ObjectAddressSet(referenced, RelationRelationId, table->base);
     recordDependencyOn(&self, &referenced, DEPENDENCY_AUTO);
     for (int i = 0; i < table->key.count; i++)
-        recordDependencyOnSingleRelExpr(&self, reinterpret_cast<Node *>(table->key.columns[i].whole),
+        recordDependencyOnSingleRelExpr(&self,
+                                        reinterpret_cast<Node *>(table->key.columns[i].whole),
                                         table->base, DEPENDENCY_NORMAL, DEPENDENCY_AUTO, false);
     if (table->predicate)
         recordDependencyOnSingleRelExpr(&self, reinterpret_cast<Node *>(table->predicate),
@@ -461,7 +484,9 @@ void Drop(Oid relid) {
 
 using namespace index_table;
 
-SQL_FUNCTION(index_table_create) { PG_RETURN_OID(Create(ReadArguments(fcinfo))); }
+SQL_FUNCTION(index_table_create) {
+    PG_RETURN_OID(Create(ReadArguments(fcinfo)));
+}
 
 SQL_FUNCTION(index_table_drop) {
     Drop(PG_GETARG_OID(0));

@@ -38,7 +38,9 @@ struct Counter {
 };
 constinit Counter counter = {};
 
-void ForgetCounter(dsm_segment *, Datum) { counter = {}; }
+void ForgetCounter(dsm_segment *, Datum) {
+    counter = {};
+}
 
 void Report(int count, const int *params, const int64 *values) {
     pgstat_progress_update_multi_param(count, params, values);
@@ -61,12 +63,14 @@ void AddUnreported() {
 
 void Attach(int64 ticket) {
     dsm_segment *segment = dsm_find_mapping(static_cast<dsm_handle>(ticket));
-    if (!segment)
+    if (!segment) {
         segment = dsm_attach(static_cast<dsm_handle>(ticket));
-    SharedCount *shared =
-        segment && dsm_segment_map_length(segment) >= sizeof(SharedCount)
-            ? static_cast<SharedCount *>(dsm_segment_address(segment))
-            : nullptr;
+        if (segment)
+            dsm_pin_mapping(segment); // a parallel worker keeps it until it exits
+    }
+    SharedCount *shared = segment && dsm_segment_map_length(segment) >= sizeof(SharedCount)
+                              ? static_cast<SharedCount *>(dsm_segment_address(segment))
+                              : nullptr;
     if (!shared || shared->magic != kMagic)
         ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
                         errmsg("no build of an index table has ticket %lld",
@@ -77,8 +81,8 @@ void Attach(int64 ticket) {
 
 SharedLeaf *FindLeafOf(SharedCount *shared, Oid leaf) {
     SharedLeaf *end = shared->leaves + shared->leaf_count;
-    SharedLeaf *found = std::lower_bound(
-        shared->leaves, end, leaf, [](const SharedLeaf &a, Oid b) { return a.leaf < b; });
+    SharedLeaf *found = std::lower_bound(shared->leaves, end, leaf,
+                                         [](const SharedLeaf &a, Oid b) { return a.leaf < b; });
     return found != end && found->leaf == leaf ? found : nullptr;
 }
 
@@ -179,8 +183,12 @@ SQL_FUNCTION(index_table_count_row) {
     if (!counter.current || counter.current->leaf != leaf_oid) {
         SharedLeaf *leaf = FindLeafOf(counter.shared, leaf_oid);
         if (!leaf)
-            ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-                            errmsg("relation \"%s\" has no partition number", get_rel_name(leaf_oid))));
+            ereport(ERROR,
+                    (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                     errmsg("partition \"%s\" is not registered with the index tables of its table",
+                            get_rel_name(leaf_oid)),
+                     errdetail("It was attached while event triggers were off."),
+                     errhint("Call index_table.repair().")));
         EnterLeaf(leaf);
     }
     if (++counter.unreported >= kReportEvery)

@@ -43,8 +43,9 @@ char *OperatorName(Oid op) {
     if (!HeapTupleIsValid(tuple))
         elog(ERROR, "cache lookup failed for operator %u", op);
     Form_pg_operator form = reinterpret_cast<Form_pg_operator>(GETSTRUCT(tuple));
-    char *name = psprintf("OPERATOR(%s.%s)", quote_identifier(get_namespace_name(form->oprnamespace)),
-                          NameStr(form->oprname));
+    char *name =
+        psprintf("OPERATOR(%s.%s)", quote_identifier(get_namespace_name(form->oprnamespace)),
+                 NameStr(form->oprname));
     ReleaseSysCache(tuple);
     return name;
 }
@@ -91,8 +92,9 @@ char *RecomputationQuery(Relation base, const IndexTable *table, int64 ticket, O
         appendStringInfo(&sql, " AS c%d) AS m", table->key.multi_valued + 1);
     }
     if (table->predicate)
-        appendStringInfo(&sql, " WHERE %s",
-                         DeparseExprWithAlias(base, reinterpret_cast<Node *>(table->predicate), "b"));
+        appendStringInfo(
+            &sql, " WHERE %s",
+            DeparseExprWithAlias(base, reinterpret_cast<Node *>(table->predicate), "b"));
     return sql.data;
 }
 
@@ -118,9 +120,9 @@ void AppendKeyOrder(StringInfo sql, const KeyColumn &column, const char *name) {
     if (!HeapTupleIsValid(tuple))
         elog(ERROR, "cache lookup failed for operator class %u", column.opclass);
     Form_pg_opclass form = reinterpret_cast<Form_pg_opclass>(GETSTRUCT(tuple));
-    appendStringInfo(sql, " %s",
-                     quote_qualified_identifier(get_namespace_name(form->opcnamespace),
-                                                NameStr(form->opcname)));
+    appendStringInfo(
+        sql, " %s",
+        quote_qualified_identifier(get_namespace_name(form->opcnamespace), NameStr(form->opcname)));
     ReleaseSysCache(tuple);
     appendStringInfo(sql, " %s NULLS %s", column.descending ? "DESC" : "ASC",
                      column.nulls_first ? "FIRST" : "LAST");

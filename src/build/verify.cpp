@@ -41,7 +41,8 @@ char *JsonObject(Relation rel, const IndexTable *table, std::span<const int> pos
     appendStringInfoString(&sql, "jsonb_build_object(");
     for (Size i = 0; i < positions.size(); i++)
         appendStringInfo(&sql, "%s%s, c%d", i ? ", " : "",
-                         quote_literal_cstr(ColumnName(rel, table, positions[i])), positions[i] + 1);
+                         quote_literal_cstr(ColumnName(rel, table, positions[i])),
+                         positions[i] + 1);
     appendStringInfoChar(&sql, ')');
     return sql.data;
 }
@@ -138,11 +139,10 @@ const IndexTable *GetOwnIndexTable(Oid relid) {
 int64 CountProblems(Relation base, const IndexTable *table) {
     int64 problems = 0;
     Progress *progress = BeginProgress(table->base, table->relid, AccessShareLock);
-    Compare(base, table, progress, Phase::Verifying,
-            [&](HeapTuple row, TupleDesc descriptor) {
-                bool isnull;
-                problems += DatumGetBool(SPI_getbinval(row, descriptor, kIsFirst, &isnull));
-            });
+    Compare(base, table, progress, Phase::Verifying, [&](HeapTuple row, TupleDesc descriptor) {
+        bool isnull;
+        problems += DatumGetBool(SPI_getbinval(row, descriptor, kIsFirst, &isnull));
+    });
     EndProgress(progress);
     return problems;
 }
@@ -165,12 +165,14 @@ int64 Mend(Relation base, const IndexTable *table) {
         problems += DatumGetBool(problem_is_first);
         if (stored) {
             Oid storage = DatumGetObjectId(SPI_getbinval(row, descriptor, kStorage, &isnull));
-            DeleteStoredEntry(table, storage, reinterpret_cast<ItemPointer>(DatumGetPointer(location)));
+            DeleteStoredEntry(table, storage,
+                              reinterpret_cast<ItemPointer>(DatumGetPointer(location)));
             return;
         }
         for (int position = 0; position < table->column_count; position++) {
             int index = buffer->attnos[position] - 1;
-            entry.values[index] = SPI_getbinval(row, descriptor, kEntry + position, &entry.nulls[index]);
+            entry.values[index] =
+                SPI_getbinval(row, descriptor, kEntry + position, &entry.nulls[index]);
         }
         // Inserted by the flush below, after every deletion: a unique key may change hands.
         AddChange(buffer, entry, ChangeKind::Insert, command);

@@ -100,7 +100,8 @@ Base *LoadBase(Oid relid) {
     uint64 before = generation;
     List *tables = ReadDefinitions(rel);
     base->table_count = list_length(tables);
-    base->tables = static_cast<IndexTable **>(palloc0(sizeof(IndexTable *) * Max(1, base->table_count)));
+    base->tables =
+        static_cast<IndexTable **>(palloc0(sizeof(IndexTable *) * Max(1, base->table_count)));
     for (int i = 0; i < base->table_count; i++) {
         base->tables[i] = static_cast<IndexTable *>(list_nth(tables, i));
         Watch(base->tables[i]->relid, relid);
@@ -116,15 +117,17 @@ Base *LoadBase(Oid relid) {
 }
 
 void OnTransactionEnd(XactEvent event, void *) {
-    if (outdated && (event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT ||
-                     event == XACT_EVENT_PREPARE || event == XACT_EVENT_PARALLEL_COMMIT ||
-                     event == XACT_EVENT_PARALLEL_ABORT))
+    if (outdated &&
+        (event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT || event == XACT_EVENT_PREPARE ||
+         event == XACT_EVENT_PARALLEL_COMMIT || event == XACT_EVENT_PARALLEL_ABORT))
         MemoryContextDeleteChildren(outdated);
 }
 
 } // namespace
 
-uint64 CacheGeneration() { return generation; }
+uint64 CacheGeneration() {
+    return generation;
+}
 
 void Invalidate(Oid base) {
     if (SearchSysCacheExists1(RELOID, ObjectIdGetDatum(base)))

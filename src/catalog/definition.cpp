@@ -43,18 +43,6 @@ List *AttnosOf(Relation base, Datum names) {
     return attnos;
 }
 
-Datum RenameIn(Datum names, const char *old_name, const char *new_name) {
-    Datum *values;
-    int count;
-    deconstruct_array(DatumGetArrayTypeP(names), NAMEOID, NAMEDATALEN, false, TYPALIGN_CHAR,
-                      &values, nullptr, &count);
-    for (int i = 0; i < count; i++)
-        if (namestrcmp(DatumGetName(values[i]), old_name) == 0)
-            namestrcpy(DatumGetName(values[i]), new_name);
-    return PointerGetDatum(
-        construct_array(values, count, NAMEOID, NAMEDATALEN, false, TYPALIGN_CHAR));
-}
-
 void DeleteRow(const char *table, const char *index, Oid type_eq, Datum value) {
     CatalogScan scan(table, index, type_eq, value, RowExclusiveLock);
     while (HeapTuple tuple = scan.Next())
@@ -72,7 +60,9 @@ void InsertRow(const char *table, Datum *values, bool *nulls) {
 
 } // namespace
 
-Oid ExtensionSchema() { return get_namespace_oid("index_table", true); }
+Oid ExtensionSchema() {
+    return get_namespace_oid("index_table", true);
+}
 
 Oid ExtensionRelation(const char *name) {
     Oid relid = get_relname_relid(name, ExtensionSchema());
@@ -99,7 +89,9 @@ CatalogScan::CatalogScan(const char *table, const char *index, Oid equality, Dat
     }
 }
 
-HeapTuple CatalogScan::Next() { return systable_getnext(scan); }
+HeapTuple CatalogScan::Next() {
+    return systable_getnext(scan);
+}
 
 Datum CatalogScan::Get(HeapTuple tuple, int column, bool *isnull) {
     return heap_getattr(tuple, column, RelationGetDescr(relation), isnull);
@@ -114,8 +106,9 @@ Strategy ParseStrategy(const char *name) {
     for (Strategy strategy : {Strategy::Normalized, Strategy::Partial, Strategy::Denormalized})
         if (strcmp(name, StrategyName(strategy)) == 0)
             return strategy;
-    ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("unknown strategy \"%s\"", name),
-                    errhint("The strategies are normalized, partial and denormalized.")));
+    ereport(ERROR,
+            (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("unknown strategy \"%s\"", name),
+             errhint("The strategies are normalized, partial and denormalized.")));
 }
 
 const char *StrategyName(Strategy strategy) {
@@ -157,37 +150,49 @@ void DeleteDefinition(Oid relid) {
         Invalidate(base);
 }
 
-void UpdateDefinitionText(Relation base, AttrNumber renamed_attno, const char *old_name) {
-    const char *new_name =
-        pstrdup(NameStr(TupleDescAttr(RelationGetDescr(base), renamed_attno - 1)->attname));
-    CatalogScan scan("definition", "definition_base_idx", F_OIDEQ,
-                     ObjectIdGetDatum(RelationGetRelid(base)), RowExclusiveLock);
-    while (HeapTuple tuple = scan.Next()) {
-        Datum values[kDefColumns];
-        bool nulls[kDefColumns];
+void RefreshDefinition(const IndexTable *table) {
+    Relation base = try_relation_open(table->base, AccessShareLock);
+    if (!base)
+        return;
+    CatalogScan scan("definition", "definition_pkey", F_OIDEQ, ObjectIdGetDatum(table->relid),
+                     RowExclusiveLock);
+    bool changed = false;
+    if (HeapTuple tuple = scan.Next()) {
+        TupleDesc descriptor = RelationGetDescr(scan.relation);
+        Datum values[kDefColumns] = {};
+        bool nulls[kDefColumns] = {};
         bool replace[kDefColumns] = {};
-        heap_deform_tuple(tuple, RelationGetDescr(scan.relation), values, nulls);
-
-        Key key = ParseKey(base, TextDatumGetCString(values[kDefKey - 1]), renamed_attno, old_name);
-        values[kDefKey - 1] = CStringGetTextDatum(DeparseKey(base, key));
-        replace[kDefKey - 1] = true;
-        if (!nulls[kDefPredicate - 1]) {
-            Expr *predicate = ParsePredicate(base, TextDatumGetCString(values[kDefPredicate - 1]),
-                                             renamed_attno, old_name);
-            values[kDefPredicate - 1] = CStringGetTextDatum(DeparsePredicate(base, predicate));
-            replace[kDefPredicate - 1] = true;
-        }
-        for (int column : {kDefIdentity, kDefInclude}) {
-            values[column - 1] = RenameIn(values[column - 1], old_name, new_name);
-            replace[column - 1] = true;
-        }
-        HeapTuple changed =
-            heap_modify_tuple(tuple, RelationGetDescr(scan.relation), values, nulls, replace);
-        CatalogTupleUpdate(scan.relation, &tuple->t_self, changed);
+        auto set = [&](int column, Datum value) {
+            bool isnull;
+            Datum stored = scan.Get(tuple, column, &isnull);
+            if (isnull || !datum_image_eq(stored, value, false, -1)) {
+                values[column - 1] = value;
+                replace[column - 1] = changed = true;
+            }
+        };
+        auto attnos = [](std::span<const CopiedColumn> columns) {
+            List *list = NIL;
+            for (const CopiedColumn &column : columns)
+                list = lappend_int(list, column.base_attno);
+            return list;
+        };
+        set(kDefKey, CStringGetTextDatum(DeparseKey(base, table->key)));
+        if (table->predicate)
+            set(kDefPredicate, CStringGetTextDatum(DeparsePredicate(base, table->predicate)));
+        set(kDefIdentity,
+            NamesOf(base, attnos({table->identity, static_cast<Size>(table->identity_count)})));
+        set(kDefInclude,
+            NamesOf(base, attnos({table->include, static_cast<Size>(table->include_count)})));
+        if (changed)
+            CatalogTupleUpdate(scan.relation, &tuple->t_self,
+                               heap_modify_tuple(tuple, descriptor, values, nulls, replace));
     }
     scan.End();
-    CommandCounterIncrement();
-    Invalidate(RelationGetRelid(base));
+    relation_close(base, AccessShareLock);
+    if (changed) {
+        CommandCounterIncrement();
+        Invalidate(table->base);
+    }
 }
 
 void ForgetIncludedColumn(Oid base, const char *name) {

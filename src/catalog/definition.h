@@ -45,8 +45,8 @@ struct IndexTable {
     CopiedColumn *copied; // the columns after partition_id, in order
     int column_count;     // of an entry
     // For execution: planned expressions.
-    Expr **key_exprs;      // per key column, of expr; null for a plain column
-    Expr **per_element;    // per key column
+    Expr **key_exprs;   // per key column, of expr; null for a plain column
+    Expr **per_element; // per key column
     Expr *planned_predicate;
 
     int partition_position() const { return key.count; }
@@ -59,7 +59,7 @@ struct Base {
     int table_count;
     IndexTable **tables;
     bool has_retired; // entries of dead partition numbers may be stored
-    uint64 serial; // never used twice in a session
+    uint64 serial;    // never used twice in a session
     bool valid;
     MemoryContext context;
 };
@@ -109,8 +109,9 @@ void Invalidate(Oid base);
 // excludes writers suffices for RenumberPartition and RetirePartition).
 void InsertDefinition(Relation base, const Definition &definition);
 void DeleteDefinition(Oid relid);
-// Replaces key and predicate text after a rename.
-void UpdateDefinitionText(Relation base, AttrNumber renamed_attno, const char *old_name);
+// Writes the names in a definition anew: `table` was parsed before something it refers to (a
+// column, a function, a schema, an enum value) was renamed.
+void RefreshDefinition(const IndexTable *table);
 // Takes a dropped column of a base table out of the included columns of its index tables.
 void ForgetIncludedColumn(Oid base, const char *name);
 int32 AddPartition(Oid base, Oid leaf);

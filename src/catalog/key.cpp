@@ -23,28 +23,16 @@ namespace {
 
 Node *CheckColumnRef(ParseState *pstate, ColumnRef *ref, Node *var) {
     if (var == nullptr && list_length(ref->fields) == 1 && IsA(linitial(ref->fields), String))
-        RaiseUnknownColumn(static_cast<Relation>(pstate->p_ref_hook_state), strVal(linitial(ref->fields)));
+        RaiseUnknownColumn(static_cast<Relation>(pstate->p_ref_hook_state),
+                           strVal(linitial(ref->fields)));
     return nullptr;
 }
 
-// A parse state whose only relation is the base table. Where a column has just been renamed, the
-// text still knows it by its old name: column aliases let the parser find it.
-ParseState *MakeParseState(Relation base, AttrNumber renamed_attno, const char *old_name) {
+// A parse state whose only relation is the base table.
+ParseState *MakeParseState(Relation base) {
     ParseState *pstate = make_parsestate(nullptr);
-    Alias *alias = nullptr;
-    if (renamed_attno != 0) {
-        List *names = NIL;
-        for (int i = 0; i < RelationGetNumberOfAttributes(base); i++) {
-            Form_pg_attribute att = TupleDescAttr(RelationGetDescr(base), i);
-            if (att->attisdropped)
-                continue;
-            const char *name = i + 1 == renamed_attno ? old_name : NameStr(att->attname);
-            names = lappend(names, makeString(pstrdup(name)));
-        }
-        alias = makeAlias(RelationGetRelationName(base), names);
-    }
     ParseNamespaceItem *item =
-        addRangeTableEntryForRelation(pstate, base, AccessShareLock, alias, false, true);
+        addRangeTableEntryForRelation(pstate, base, AccessShareLock, nullptr, false, true);
     addNSItemToQuery(pstate, item, false, true, true);
     pstate->p_ref_hook_state = base;
     pstate->p_post_columnref_hook = CheckColumnRef;
@@ -56,14 +44,37 @@ ParseState *MakeParseState(Relation base, AttrNumber renamed_attno, const char *
                     errhint("Write it as in CREATE INDEX.")));
 }
 
+// A syntax error is one in the argument, not at that place of the user's command.
+struct ParsedText {
+    const char *text;
+    int offset; // in what is parsed
+};
+
+void PointIntoText(void *argument) {
+    const ParsedText *parsed = static_cast<ParsedText *>(argument);
+    int position = geterrposition();
+    if (position <= 0)
+        return;
+    errposition(0);
+    internalerrposition(Max(1, position - parsed->offset));
+    internalerrquery(parsed->text);
+}
+
 // Parses "CREATE INDEX ON base (<key>) WHERE <predicate>", either part fixed, and refuses text
 // that reaches out of its place.
 IndexStmt *ParseAsIndex(const char *key, const char *predicate) {
-    char *sql = psprintf("CREATE INDEX ON t (%s\n)%s%s", key ? key : "c",
-                         predicate ? " WHERE " : "", predicate ? predicate : "");
-    List *statements = raw_parser(sql, RAW_PARSE_DEFAULT);
     const char *text = key ? key : predicate;
     const char *what = key ? "key" : "predicate";
+    const char *before = key ? "CREATE INDEX ON t (" : "CREATE INDEX ON t (c) WHERE ";
+    char *sql = psprintf("%s%s%s", before, text, key ? "\n)" : "");
+
+    ParsedText parsed = {.text = text, .offset = static_cast<int>(pg_mbstrlen(before))};
+    ErrorContextCallback callback = {
+        .previous = error_context_stack, .callback = PointIntoText, .arg = &parsed};
+    error_context_stack = &callback;
+    List *statements = raw_parser(sql, RAW_PARSE_DEFAULT);
+    error_context_stack = callback.previous;
+
     if (list_length(statements) != 1)
         RaiseNotA(what, text);
     Node *statement = linitial_node(RawStmt, statements)->stmt;
@@ -125,11 +136,12 @@ void CheckExpression(ParseState *pstate, Node *expr, const char *what) {
                 (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
                  errmsg("system columns and whole rows cannot be used in the %s of an index table",
                         what)));
-    Node *planned = reinterpret_cast<Node *>(expression_planner(static_cast<Expr *>(copyObjectImpl(expr))));
+    Node *planned =
+        reinterpret_cast<Node *>(expression_planner(static_cast<Expr *>(copyObjectImpl(expr))));
     if (contain_mutable_functions(planned))
-        ereport(ERROR, (errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
-                        errmsg("functions in the %s of an index table must be marked IMMUTABLE",
-                               what)));
+        ereport(ERROR,
+                (errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
+                 errmsg("functions in the %s of an index table must be marked IMMUTABLE", what)));
 }
 
 // Sets expr, per_element and shape; returns the type, typmod and collation of one value.
@@ -202,16 +214,17 @@ AttrNumber FindColumn(Relation base, const char *name) {
     return attno;
 }
 
-Key ParseKey(Relation base, const char *text, AttrNumber renamed_attno, const char *old_name) {
+Key ParseKey(Relation base, const char *text) {
     List *elements = ParseAsIndex(text, nullptr)->indexParams;
     Key key = {.count = list_length(elements),
-               .columns = static_cast<KeyColumn *>(palloc0(sizeof(KeyColumn) * list_length(elements))),
+               .columns =
+                   static_cast<KeyColumn *>(palloc0(sizeof(KeyColumn) * list_length(elements))),
                .multi_valued = -1};
 
     for (int i = 0; i < key.count; i++) {
         IndexElem *element = list_nth_node(IndexElem, elements, i);
         KeyColumn *column = &key.columns[i];
-        ParseState *pstate = MakeParseState(base, renamed_attno, old_name);
+        ParseState *pstate = MakeParseState(base);
         Node *raw = element->expr;
         if (raw == nullptr) {
             ColumnRef *ref = makeNode(ColumnRef);
@@ -245,15 +258,16 @@ Key ParseKey(Relation base, const char *text, AttrNumber renamed_attno, const ch
                                        format_type_be(column->type))));
             column->collation = get_collation_oid(element->collation, false);
         } else if (type_is_collatable(column->type) && !OidIsValid(column->collation)) {
-            ereport(ERROR,
-                    (errcode(ERRCODE_INDETERMINATE_COLLATION),
-                     errmsg("could not determine which collation to use for a key column"),
-                     errhint("Use the COLLATE clause to set the collation explicitly.")));
+            ereport(ERROR, (errcode(ERRCODE_INDETERMINATE_COLLATION),
+                            errmsg("could not determine which collation to use for a key column"),
+                            errhint("Use the COLLATE clause to set the collation explicitly.")));
         }
         column->opclass = ResolveOpClass(element->opclass, column->type, "btree", BTREE_AM_OID);
         if (element->opclassopts != NIL)
-            ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-                            errmsg("operator class options are not supported in the key of an index table")));
+            ereport(
+                ERROR,
+                (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+                 errmsg("operator class options are not supported in the key of an index table")));
         column->descending = element->ordering == SORTBY_DESC;
         column->nulls_first = element->nulls_ordering == SORTBY_NULLS_DEFAULT
                                   ? column->descending
@@ -263,10 +277,9 @@ Key ParseKey(Relation base, const char *text, AttrNumber renamed_attno, const ch
     return key;
 }
 
-Expr *ParsePredicate(Relation base, const char *text, AttrNumber renamed_attno,
-                     const char *old_name) {
+Expr *ParsePredicate(Relation base, const char *text) {
     Node *raw = ParseAsIndex(nullptr, text)->whereClause;
-    ParseState *pstate = MakeParseState(base, renamed_attno, old_name);
+    ParseState *pstate = MakeParseState(base);
     Node *expr = transformWhereClause(pstate, raw, EXPR_KIND_INDEX_PREDICATE, "WHERE");
     assign_expr_collations(pstate, expr);
     CheckExpression(pstate, expr, "predicate");
@@ -302,8 +315,8 @@ int SecureSearchPath() {
 }
 
 char *DeparseExprWithAlias(Relation base, Node *expr, const char *alias) {
-    List *context = deparse_context_for(alias ? alias : RelationGetRelationName(base),
-                                        RelationGetRelid(base));
+    List *context =
+        deparse_context_for(alias ? alias : RelationGetRelationName(base), RelationGetRelid(base));
     return deparse_expression(expr, context, alias != nullptr, false);
 }
 
@@ -321,8 +334,9 @@ char *DeparseKey(Relation base, const Key &key) {
         const KeyColumn &column = key.columns[i];
         Node *expr = reinterpret_cast<Node *>(column.whole);
         char *value = DeparseExprWithAlias(base, expr, nullptr);
-        bool bare = IsA(expr, Var) || (IsA(expr, FuncExpr) && reinterpret_cast<FuncExpr *>(expr)->funcformat ==
-                                                                  COERCE_EXPLICIT_CALL);
+        bool bare = IsA(expr, Var) ||
+                    (IsA(expr, FuncExpr) &&
+                     reinterpret_cast<FuncExpr *>(expr)->funcformat == COERCE_EXPLICIT_CALL);
         appendStringInfo(&text, bare ? "%s%s" : "%s(%s)", i ? ", " : "", value);
         if (OidIsValid(column.collation) && column.collation != exprCollation(expr))
             appendStringInfo(&text, " COLLATE %s", generate_collation_name(column.collation));

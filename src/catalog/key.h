@@ -39,14 +39,11 @@ struct Key {
 
 // Parses a key. Raises 42601 for text that is not a key, 42703 for an unknown column, 42704 for a
 // type without B-tree order, 42P17 for an expression that is not immutable, 0A000 for what cannot
-// be a key. `renamed_attno`, if not 0, is known in the text by the name `old_name`.
-// The result is in the current memory context.
-Key ParseKey(Relation base, const char *text, AttrNumber renamed_attno = 0,
-             const char *old_name = nullptr);
+// be a key. The result is in the current memory context.
+Key ParseKey(Relation base, const char *text);
 
 // Parses a predicate as after CREATE INDEX … WHERE. Errors as ParseKey.
-Expr *ParsePredicate(Relation base, const char *text, AttrNumber renamed_attno = 0,
-                     const char *old_name = nullptr);
+Expr *ParsePredicate(Relation base, const char *text);
 
 // Parses a comma-separated list of columns of the base table. Raises 42601, 42703, 42701.
 List *ParseColumnList(Relation base, const char *text, const char *what);

@@ -14,7 +14,8 @@ struct CatalogScan {
     ScanKeyData key;
     LOCKMODE lock_mode;
 
-    CatalogScan(const char *table, const char *index, Oid equality, Datum value, LOCKMODE lock_mode);
+    CatalogScan(const char *table, const char *index, Oid equality, Datum value,
+                LOCKMODE lock_mode);
     HeapTuple Next(); // null at the end
     Datum Get(HeapTuple tuple, int column, bool *isnull);
     void End();

@@ -35,6 +35,15 @@ inline AclResult CheckSchemaPrivilege(Oid schema, Oid role, AclMode mode) {
 #endif
 }
 
+// Splits "schema.name"; raises 42602 for what is not a name.
+inline List *SplitQualifiedName(const char *text) {
+#if PG_VERSION_NUM >= 160000
+    return stringToQualifiedNameList(text, nullptr);
+#else
+    return stringToQualifiedNameList(text);
+#endif
+}
+
 // Updates the tuple at `tid` in place and says whether the indexes need new tuples.
 inline TM_Result UpdateTuple(Relation rel, ItemPointer tid, TupleTableSlot *slot, CommandId cid,
                              bool *needs_index_tuples) {
@@ -63,8 +72,8 @@ inline List *InsertIndexTuples(ResultRelInfo *relinfo, TupleTableSlot *slot, ESt
 #endif
 }
 
-// expression_tree_walker and _mutator for callbacks of any context type. Before 16 they are declared
-// with an empty parameter list, which C++ takes for no parameters.
+// expression_tree_walker and _mutator for callbacks of any context type. Before 16 they are
+// declared with an empty parameter list, which C++ takes for no parameters.
 template <typename Context>
 bool WalkExpression(Node *node, bool (*walker)(Node *, Context *), Context *context) {
 #if PG_VERSION_NUM >= 160000

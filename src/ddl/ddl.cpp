@@ -1,6 +1,7 @@
 // Event triggers: what DDL does to base tables, their partitions and index tables.
+#include "ddl/ddl.h"
+
 #include "build/build.h"
-#include "build/query.h"
 #include "catalog/definition.h"
 #include "maintenance/maintenance.h"
 
@@ -22,50 +23,80 @@ Oid RootOf(Oid relid) {
     return ancestors ? llast_oid(ancestors) : relid;
 }
 
-bool IsBase(Oid relid) { return OidIsValid(relid) && ListIndexTables(relid) != NIL; }
-
-// The types of a base table's columns must be those of the entries.
-void CheckColumnTypes(Relation base) {
-    const Base *known = FindBase(RelationGetRelid(base));
-    if (!known)
-        return;
-    for (const IndexTable *table : std::span(known->tables, known->table_count)) {
-        Relation rel = table_open(table->relid, AccessShareLock);
-        int position = 0;
-        for (int i = 0; i < RelationGetNumberOfAttributes(rel); i++) {
-            Form_pg_attribute att = TupleDescAttr(RelationGetDescr(rel), i);
-            if (att->attisdropped)
-                continue;
-            Oid expected = att->atttypid;
-            if (position < table->key.count)
-                expected = table->key.columns[position].type;
-            for (const CopiedColumn &copy : std::span(table->copied, table->copied_count))
-                if (copy.position == position)
-                    expected = TupleDescAttr(RelationGetDescr(base), copy.base_attno - 1)->atttypid;
-            if (expected != att->atttypid)
-                ereport(ERROR,
-                        (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-                         errmsg("cannot alter the type of a column used by index table \"%s\"",
-                                RelationGetRelationName(rel)),
-                         errhint("Drop the index table with index_table.drop(), alter the column, and "
-                                 "create the index table again.")));
-            position++;
-        }
-        table_close(rel, AccessShareLock);
-    }
+bool IsBase(Oid relid) {
+    return OidIsValid(relid) && ListIndexTables(relid) != NIL;
 }
 
-void FollowRename(RenameStmt *statement) {
-    if (statement->renameType != OBJECT_COLUMN || !statement->relation)
-        return;
+// The definitions as parsed before a command that renames something; memory of this transaction.
+constinit List *before_rename = nullptr;
+
+bool IsRename(Node *parsetree) {
+    return IsA(parsetree, RenameStmt) || IsA(parsetree, AlterObjectSchemaStmt) ||
+           IsA(parsetree, AlterEnumStmt);
+}
+
+void RememberDefinitions() {
+    MemoryContext caller = MemoryContextSwitchTo(TopTransactionContext);
+    before_rename = NIL;
+    ListCell *cell;
+    foreach (cell, ListBases())
+        if (const Base *base = FindBase(lfirst_oid(cell)))
+            for (IndexTable *table : std::span(base->tables, base->table_count))
+                before_rename = lappend(before_rename, table);
+    MemoryContextSwitchTo(caller);
+}
+
+void RefreshDefinitions() {
+    ListCell *cell;
+    foreach (cell, before_rename)
+        RefreshDefinition(static_cast<IndexTable *>(lfirst(cell)));
+    before_rename = NIL;
+}
+
+void OnTransactionEnd(XactEvent event, void *) {
+    if (event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT || event == XACT_EVENT_PREPARE)
+        before_rename = NIL;
+}
+
+bool UsesColumn(const IndexTable *table, AttrNumber attno) {
+    Bitmapset *columns = nullptr;
+    for (int i = 0; i < table->key.count; i++)
+        columns = ReferencedColumns(columns, table->key.columns[i]);
+    pull_varattnos(reinterpret_cast<Node *>(table->predicate), 1, &columns);
+    return bms_is_member(attno - FirstLowInvalidHeapAttributeNumber, columns) ||
+           std::any_of(table->copied, table->copied + table->copied_count,
+                       [=](const CopiedColumn &copy) { return copy.base_attno == attno; });
+}
+
+[[noreturn]] void RaiseCannotFollow(const char *action, const IndexTable *table) {
+    ereport(
+        ERROR,
+        (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+         errmsg("cannot %s because index table \"%s\" depends on it", action,
+                get_rel_name(table->relid)),
+         errhint("Drop the index table with index_table.drop(), and create it again afterwards.")));
+}
+
+// Before the command: refuses what index tables cannot follow.
+void RefuseBeforeAlter(AlterTableStmt *statement) {
     Oid relid = RangeVarGetRelid(statement->relation, NoLock, true);
-    if (!OidIsValid(relid) || !IsBase(relid))
+    const Base *base = OidIsValid(relid) ? FindBase(RootOf(relid)) : nullptr;
+    if (!base)
         return;
-    Relation base = relation_open(relid, AccessShareLock);
-    AttrNumber attno = get_attnum(relid, statement->newname);
-    if (attno > 0)
-        UpdateDefinitionText(base, attno, statement->subname);
-    relation_close(base, NoLock);
+    ListCell *cell;
+    foreach (cell, statement->cmds) {
+        AlterTableCmd *command = lfirst_node(AlterTableCmd, cell);
+        for (const IndexTable *table : std::span(base->tables, base->table_count)) {
+            AttrNumber attno = command->name ? get_attnum(base->relid, command->name) : 0;
+            if (command->subtype == AT_AlterColumnType && attno > 0 && UsesColumn(table, attno))
+                RaiseCannotFollow(psprintf("alter the type of column \"%s\"", command->name),
+                                  table);
+            if (command->subtype == AT_SetLogged)
+                RaiseCannotFollow("make the table logged", table);
+            if (command->subtype == AT_SetUnLogged)
+                RaiseCannotFollow("make the table unlogged", table);
+        }
+    }
 }
 
 void FollowPartitions(Oid relid) {
@@ -77,75 +108,152 @@ void FollowPartitions(Oid relid) {
     LockRelationOid(root, ShareRowExclusiveLock);
     Relation base = relation_open(root, NoLock);
     ReconcilePartitions(base);
-    CheckColumnTypes(base);
     relation_close(base, NoLock);
+}
+
+// A base table stays the root of its partitions, and has no children by inheritance: rows would
+// be reached, or enter, past its index tables.
+void RefuseNewParent(RangeVar *child) {
+    Oid relid = RangeVarGetRelid(child, NoLock, true);
+    if (IsBase(relid))
+        RaiseCannotFollow(psprintf("make \"%s\" a partition", child->relname),
+                          FindBase(relid)->tables[0]);
+}
+
+void RefuseNewChild(List *parents) {
+    ListCell *cell;
+    foreach (cell, parents) {
+        RangeVar *parent = lfirst_node(RangeVar, cell);
+        Oid relid = RangeVarGetRelid(parent, NoLock, true);
+        if (IsBase(relid) && get_rel_relkind(relid) == RELKIND_RELATION)
+            RaiseCannotFollow(psprintf("inherit from \"%s\"", parent->relname),
+                              FindBase(relid)->tables[0]);
+    }
+}
+
+void ChangeOwner(Oid base, RoleSpec *owner) {
+    ListCell *cell;
+    foreach (cell, ListIndexTables(base)) {
+        ListCell *relation;
+        foreach (relation, find_all_inheritors(lfirst_oid(cell), AccessExclusiveLock, nullptr))
+            ATExecChangeOwner(lfirst_oid(relation), get_rolespec_oid(owner, false), false,
+                              AccessExclusiveLock);
+    }
 }
 
 void FollowAlterTable(AlterTableStmt *statement) {
     Oid relid = RangeVarGetRelid(statement->relation, NoLock, true);
     if (!OidIsValid(relid))
         return;
-    bool is_structural = false;
-    bool is_detach = false;
+    bool moves_partitions = false;
     ListCell *cell;
     foreach (cell, statement->cmds) {
         AlterTableCmd *command = lfirst_node(AlterTableCmd, cell);
-        is_structural = is_structural || command->subtype == AT_AttachPartition ||
-                        command->subtype == AT_AlterColumnType;
-        is_detach = is_detach || command->subtype == AT_DetachPartition ||
-                    command->subtype == AT_DetachPartitionFinalize;
-        if (command->subtype == AT_ChangeOwner) {
-            ListCell *table;
-            foreach (table, ListIndexTables(relid))
-                ATExecChangeOwner(lfirst_oid(table), get_rolespec_oid(command->newowner, false),
-                                  false, AccessExclusiveLock);
+        switch (command->subtype) {
+        case AT_AttachPartition:
+            RefuseNewParent(castNode(PartitionCmd, command->def)->name);
+            moves_partitions = true;
+            break;
+        case AT_DetachPartition:
+        case AT_DetachPartitionFinalize:
+            moves_partitions = true;
+            break;
+        case AT_AddInherit:
+            RefuseNewChild(list_make1(command->def));
+            break;
+        case AT_ChangeOwner:
+            ChangeOwner(relid, command->newowner);
+            break;
+        default:
+            break;
         }
     }
-    if (is_structural || is_detach)
+    if (moves_partitions)
         FollowPartitions(relid);
 }
 
-// Columns are recorded by name: those that are gone are taken out of the list of copies.
+void FollowCreate(CreateStmt *statement) {
+    if (statement->partbound)
+        FollowPartitions(RangeVarGetRelid(statement->relation, NoLock, true));
+    else
+        RefuseNewChild(statement->inhRelations);
+}
+
 void ForgetDroppedRelation(Oid relid) {
     Oid base = RecordedBase(relid);
-    if (OidIsValid(base)) {
+    if (OidIsValid(base))
         ForgetIndexTable(relid, base);
-        return;
-    }
-    if (FindPartitionNumber(relid))
+    else if (FindPartitionNumber(relid))
         RetirePartition(relid);
 }
 
+struct DroppedColumn {
+    Oid relid;
+    char *name;
+};
+
+// Reads pg_event_trigger_dropped_objects() into lists of OIDs and of DroppedColumn.
+void ReadDroppedRelations(List **relations, List **columns) {
+    MemoryContext caller = CurrentMemoryContext;
+    if (SPI_connect() != SPI_OK_CONNECT)
+        elog(ERROR, "SPI_connect failed");
+    if (SPI_execute("SELECT o.objid, o.objsubid, o.address_names[array_upper(o.address_names, 1)] "
+                    "FROM pg_catalog.pg_event_trigger_dropped_objects() AS o "
+                    "WHERE o.classid OPERATOR(pg_catalog.=) 1259",
+                    true, 0) != SPI_OK_SELECT)
+        elog(ERROR, "cannot read the dropped objects");
+    MemoryContext spi = MemoryContextSwitchTo(caller);
+    for (uint64 i = 0; i < SPI_processed; i++) {
+        bool isnull;
+        HeapTuple row = SPI_tuptable->vals[i];
+        TupleDesc descriptor = SPI_tuptable->tupdesc;
+        Oid relid = DatumGetObjectId(SPI_getbinval(row, descriptor, 1, &isnull));
+        if (DatumGetInt32(SPI_getbinval(row, descriptor, 2, &isnull)) == 0) {
+            *relations = lappend_oid(*relations, relid);
+            continue;
+        }
+        DroppedColumn *column = static_cast<DroppedColumn *>(palloc(sizeof(DroppedColumn)));
+        *column = {.relid = relid, .name = SPI_getvalue(row, descriptor, 3)};
+        *columns = lappend(*columns, column);
+    }
+    MemoryContextSwitchTo(spi);
+    SPI_finish();
+}
+
 } // namespace
+
+void InitializeDdl() {
+    RegisterXactCallback(OnTransactionEnd, nullptr);
+}
+
 } // namespace index_table
 
 using namespace index_table;
+
+SQL_FUNCTION(index_table_on_ddl_start) {
+    EventTriggerData *event = GetEvent(fcinfo);
+    if (!OidIsValid(ExtensionSchema()))
+        PG_RETURN_NULL();
+    FlushChanges();
+    if (IsRename(event->parsetree))
+        RememberDefinitions();
+    else if (IsA(event->parsetree, AlterTableStmt))
+        RefuseBeforeAlter(reinterpret_cast<AlterTableStmt *>(event->parsetree));
+    PG_RETURN_NULL();
+}
 
 SQL_FUNCTION(index_table_on_ddl_end) {
     EventTriggerData *event = GetEvent(fcinfo);
     if (!OidIsValid(ExtensionSchema()))
         PG_RETURN_NULL();
-    FlushChanges();
-    switch (nodeTag(event->parsetree)) {
-    case T_RenameStmt:
-        FollowRename(reinterpret_cast<RenameStmt *>(event->parsetree));
-        break;
-    case T_AlterTableStmt:
+    if (IsRename(event->parsetree))
+        RefreshDefinitions();
+    else if (IsA(event->parsetree, AlterTableStmt))
         FollowAlterTable(reinterpret_cast<AlterTableStmt *>(event->parsetree));
-        break;
-    case T_CreateStmt:
-        if (CreateStmt *create = reinterpret_cast<CreateStmt *>(event->parsetree); create->partbound)
-            FollowPartitions(RangeVarGetRelid(create->relation, NoLock, true));
-        break;
-    case T_CreateForeignTableStmt: {
-        CreateStmt *create = &reinterpret_cast<CreateForeignTableStmt *>(event->parsetree)->base;
-        if (create->partbound)
-            FollowPartitions(RangeVarGetRelid(create->relation, NoLock, true));
-        break;
-    }
-    default:
-        break;
-    }
+    else if (IsA(event->parsetree, CreateStmt))
+        FollowCreate(reinterpret_cast<CreateStmt *>(event->parsetree));
+    else if (IsA(event->parsetree, CreateForeignTableStmt))
+        FollowCreate(&reinterpret_cast<CreateForeignTableStmt *>(event->parsetree)->base);
     PG_RETURN_NULL();
 }
 
@@ -155,36 +263,14 @@ SQL_FUNCTION(index_table_on_drop) {
         !OidIsValid(get_relname_relid("partition", ExtensionSchema())))
         PG_RETURN_NULL(); // the extension itself is being dropped
     List *relations = NIL;
-    List *columns = NIL; // of index tables that lost a copy
-    if (SPI_connect() != SPI_OK_CONNECT)
-        elog(ERROR, "SPI_connect failed");
-    if (SPI_execute("SELECT objid, objsubid, address_names[array_upper(address_names, 1)] "
-                    "FROM pg_catalog.pg_event_trigger_dropped_objects() "
-                    "WHERE classid = 'pg_catalog.pg_class'::pg_catalog.regclass",
-                    true, 0) != SPI_OK_SELECT)
-        elog(ERROR, "cannot read the dropped objects");
-    MemoryContext spi = CurrentMemoryContext;
-    for (uint64 i = 0; i < SPI_processed; i++) {
-        bool isnull;
-        HeapTuple row = SPI_tuptable->vals[i];
-        TupleDesc descriptor = SPI_tuptable->tupdesc;
-        Oid relid = DatumGetObjectId(SPI_getbinval(row, descriptor, 1, &isnull));
-        int column = DatumGetInt32(SPI_getbinval(row, descriptor, 2, &isnull));
-        MemoryContextSwitchTo(fcinfo->flinfo->fn_mcxt);
-        if (column == 0)
-            relations = lappend_oid(relations, relid);
-        else
-            columns = lappend(columns, list_make2(makeInteger(relid),
-                                                  makeString(SPI_getvalue(row, descriptor, 3))));
-        MemoryContextSwitchTo(spi);
-    }
-    SPI_finish();
+    List *columns = NIL;
+    ReadDroppedRelations(&relations, &columns);
     ListCell *cell;
     foreach (cell, relations)
         ForgetDroppedRelation(lfirst_oid(cell));
     foreach (cell, columns) {
-        List *column = static_cast<List *>(lfirst(cell));
-        ForgetIncludedColumn(intVal(linitial(column)), strVal(lsecond(column)));
+        DroppedColumn *column = static_cast<DroppedColumn *>(lfirst(cell));
+        ForgetIncludedColumn(column->relid, column->name);
     }
     PG_RETURN_NULL();
 }

@@ -179,9 +179,13 @@ void OnSubtransactionEvent(SubXactEvent event, SubTransactionId, SubTransactionI
 
 } // namespace
 
-uint64 ChangeBufferGeneration() { return generation; }
+uint64 ChangeBufferGeneration() {
+    return generation;
+}
 
-ChangeBuffer *FirstChangeBuffer() { return buffers; }
+ChangeBuffer *FirstChangeBuffer() {
+    return buffers;
+}
 
 ChangeBuffer *FindChangeBuffer(Oid index_table) {
     for (ChangeBuffer *buffer = buffers; buffer; buffer = buffer->next)
@@ -219,7 +223,8 @@ ChangeBuffer *GetChangeBuffer(const IndexTable *table) {
     for (int i = 0; i < buffer->descriptor->natts && live < table->column_count; i++)
         if (!TupleDescAttr(buffer->descriptor, i)->attisdropped)
             buffer->attnos[live++] = i + 1;
-    if (live < table->column_count || buffer->attnos[table->group_count() - 1] != table->group_count())
+    if (live < table->column_count ||
+        buffer->attnos[table->group_count() - 1] != table->group_count())
         ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
                         errmsg("index table \"%s\" has not the columns it was created with",
                                RelationGetRelationName(rel)),
@@ -243,8 +248,8 @@ void AddChange(ChangeBuffer *buffer, const EntryValues &entry, ChangeKind kind, 
         if (att->attlen == -1 && !entry.nulls[index] &&
             (VARATT_IS_EXTERNAL(DatumGetPointer(entry.values[index])) ||
              VARATT_IS_COMPRESSED(DatumGetPointer(entry.values[index]))))
-            entry.values[index] =
-                PointerGetDatum(pg_detoast_datum(reinterpret_cast<struct varlena *>(entry.values[index])));
+            entry.values[index] = PointerGetDatum(
+                pg_detoast_datum(reinterpret_cast<struct varlena *>(entry.values[index])));
     }
     Change change;
     change.entry = heap_form_tuple(buffer->descriptor, entry.values, entry.nulls);
@@ -259,11 +264,10 @@ void AddChange(ChangeBuffer *buffer, const EntryValues &entry, ChangeKind kind, 
     change.key_prefix =
         Prefix(TupleDescAttr(buffer->descriptor, 0), entry.values[0], entry.nulls[0]);
     int identity = table->partition_position() + 1;
-    change.identity_prefix =
-        identity < table->group_count()
-            ? Prefix(TupleDescAttr(buffer->descriptor, identity), entry.values[identity],
-                     entry.nulls[identity])
-            : 0;
+    change.identity_prefix = identity < table->group_count()
+                                 ? Prefix(TupleDescAttr(buffer->descriptor, identity),
+                                          entry.values[identity], entry.nulls[identity])
+                                 : 0;
     change.sequence = buffer->sequence++;
     change.command = command;
     change.nest_level = GetCurrentTransactionNestLevel();

@@ -14,8 +14,8 @@ int CompareElements(EntryMaker *maker, const Elements &elements, int a, int b) {
 void AddElement(Elements *elements, int *capacity, Datum value, bool isnull) {
     if (elements->count == *capacity) {
         *capacity *= 2;
-        elements->values = static_cast<Datum *>(
-            repalloc_huge(elements->values, sizeof(Datum) * *capacity));
+        elements->values =
+            static_cast<Datum *>(repalloc_huge(elements->values, sizeof(Datum) * *capacity));
         elements->nulls = static_cast<bool *>(repalloc_huge(elements->nulls, *capacity));
     }
     elements->values[elements->count] = value;
@@ -81,9 +81,8 @@ Elements ReadSet(EntryMaker *maker) {
     for (;;) {
         bool isnull;
         ExprDoneCond done;
-        Datum value = ExecMakeFunctionResultSet(maker->set_call, maker->context,
-                                                maker->context->ecxt_per_tuple_memory, &isnull,
-                                                &done);
+        Datum value = ExecMakeFunctionResultSet(
+            maker->set_call, maker->context, maker->context->ecxt_per_tuple_memory, &isnull, &done);
         if (done == ExprEndResult)
             break;
         // A value may live only until the next one is asked for.

@@ -18,7 +18,9 @@ ProcessUtility_hook_type previous_utility;
 constinit int depth = 0;
 constinit bool depth_unknown = false;
 
-bool IsOutermost() { return depth == 0 && !depth_unknown; }
+bool IsOutermost() {
+    return depth == 0 && !depth_unknown;
+}
 
 // Unique keys may collide with entries of truncated, detached or dropped partitions.
 bool MayMeetDeadEntries(const IndexTable *table) {
@@ -56,8 +58,8 @@ void CarryOut(ChangeBuffer *buffer, const NetChanges &net, MemoryContext batch, 
 }
 
 void FlushBuffer(ChangeBuffer *buffer, bool more_to_come) {
-    MemoryContext batch = AllocSetContextCreate(CurrentMemoryContext, "index_table flush",
-                                                ALLOCSET_SMALL_SIZES);
+    MemoryContext batch =
+        AllocSetContextCreate(CurrentMemoryContext, "index_table flush", ALLOCSET_SMALL_SIZES);
     NetChanges net = TakeChanges(buffer, batch);
     if (net.delete_count + net.insert_count + net.replace_count > 0)
         CarryOut(buffer, net, batch, more_to_come);

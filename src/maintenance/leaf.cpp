@@ -31,8 +31,8 @@ void OnRelcacheInvalidation(Datum, Oid relid) {
 }
 
 void OnTransactionEnd(XactEvent event, void *) {
-    if (outdated && (event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT ||
-                     event == XACT_EVENT_PREPARE))
+    if (outdated &&
+        (event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT || event == XACT_EVENT_PREPARE))
         MemoryContextDeleteChildren(outdated);
 }
 
@@ -49,7 +49,8 @@ Expr *MapExpr(const AttrMap *map, Expr *expr) {
 }
 
 int ToArray(Bitmapset *columns, AttrNumber **array) {
-    *array = static_cast<AttrNumber *>(palloc0(sizeof(AttrNumber) * Max(1, bms_num_members(columns))));
+    *array =
+        static_cast<AttrNumber *>(palloc0(sizeof(AttrNumber) * Max(1, bms_num_members(columns))));
     int count = 0;
     for (int member = -1; (member = bms_next_member(columns, member)) >= 0;)
         (*array)[count++] = member;
@@ -64,41 +65,6 @@ Bitmapset *CollectAttnos(Bitmapset *columns, Expr *expr) {
     return columns;
 }
 
-void MapTable(LeafTable *leaf_table, const IndexTable *table, const AttrMap *map,
-              Bitmapset **all_used) {
-    const Key &key = table->key;
-    Bitmapset *used = nullptr;
-    leaf_table->table = table;
-    leaf_table->key_attnos = static_cast<AttrNumber *>(palloc0(sizeof(AttrNumber) * key.count));
-    leaf_table->key_exprs = static_cast<Expr **>(palloc0(sizeof(Expr *) * key.count));
-    leaf_table->per_element = static_cast<Expr **>(palloc0(sizeof(Expr *) * key.count));
-    for (int i = 0; i < key.count; i++) {
-        if (key.columns[i].attno != 0) {
-            leaf_table->key_attnos[i] = MapAttno(map, key.columns[i].attno);
-            used = bms_add_member(used, leaf_table->key_attnos[i]);
-            continue;
-        }
-        leaf_table->has_expressions = true;
-        leaf_table->key_exprs[i] = MapExpr(map, table->key_exprs[i]);
-        leaf_table->per_element[i] = MapExpr(map, table->per_element[i]);
-        used = CollectAttnos(used, leaf_table->key_exprs[i]);
-        used = CollectAttnos(used, leaf_table->per_element[i]);
-    }
-    if (table->planned_predicate) {
-        leaf_table->has_expressions = true;
-        leaf_table->predicate = MapExpr(map, table->planned_predicate);
-        used = CollectAttnos(used, leaf_table->predicate);
-    }
-    leaf_table->copied_attnos =
-        static_cast<AttrNumber *>(palloc0(sizeof(AttrNumber) * Max(1, table->copied_count)));
-    for (int i = 0; i < table->copied_count; i++) {
-        leaf_table->copied_attnos[i] = MapAttno(map, table->copied[i].base_attno);
-        used = bms_add_member(used, leaf_table->copied_attnos[i]);
-    }
-    leaf_table->used_count = ToArray(used, &leaf_table->used);
-    *all_used = bms_add_members(*all_used, used);
-}
-
 const Leaf *LoadLeaf(Relation rel, LeafCacheEntry *entry) {
     Oid relid = RelationGetRelid(rel);
     std::optional<PartitionNumber> number = FindPartitionNumber(relid);
@@ -107,14 +73,13 @@ const Leaf *LoadLeaf(Relation rel, LeafCacheEntry *entry) {
         Oid root = ancestors ? llast_oid(ancestors) : relid;
         if (!FindBase(root))
             return nullptr;
-        ereport(ERROR,
-                (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-                 errmsg("partition \"%s\" is not registered with the index tables of \"%s\"",
-                        RelationGetRelationName(rel), get_rel_name(root)),
-                 errhint("It was attached while event triggers were off. Call "
-                         "index_table.repair() for an index table of \"%s\".",
-                         get_rel_name(root)),
-                 errtable(rel)));
+        ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                        errmsg("partition \"%s\" is not registered with the index tables of \"%s\"",
+                               RelationGetRelationName(rel), get_rel_name(root)),
+                        errhint("It was attached while event triggers were off. Call "
+                                "index_table.repair() for an index table of \"%s\".",
+                                get_rel_name(root)),
+                        errtable(rel)));
     }
     const Base *base = FindBase(number->base);
     if (!base)
@@ -141,8 +106,11 @@ const Leaf *LoadLeaf(Relation rel, LeafCacheEntry *entry) {
         map = compat::MapColumnsByName(RelationGetDescr(rel), RelationGetDescr(base_rel));
         relation_close(base_rel, AccessShareLock);
     }
-    for (int i = 0; i < base->table_count; i++)
-        MapTable(&leaf->tables[i], base->tables[i], map, &used);
+    for (int i = 0; i < base->table_count; i++) {
+        leaf->tables[i] = MakeLeafTable(base->tables[i], map);
+        for (AttrNumber attno : std::span(leaf->tables[i].used, leaf->tables[i].used_count))
+            used = bms_add_member(used, attno);
+    }
     leaf->used_count = ToArray(used, &leaf->used);
     leaf->max_attno = leaf->used_count > 0 ? leaf->used[leaf->used_count - 1] : 0;
 
@@ -154,6 +122,41 @@ const Leaf *LoadLeaf(Relation rel, LeafCacheEntry *entry) {
 
 } // namespace
 
+LeafTable MakeLeafTable(const IndexTable *table, const AttrMap *map) {
+    const Key &key = table->key;
+    Bitmapset *used = nullptr;
+    LeafTable leaf_table = {};
+    leaf_table.table = table;
+    leaf_table.key_attnos = static_cast<AttrNumber *>(palloc0(sizeof(AttrNumber) * key.count));
+    leaf_table.key_exprs = static_cast<Expr **>(palloc0(sizeof(Expr *) * key.count));
+    leaf_table.per_element = static_cast<Expr **>(palloc0(sizeof(Expr *) * key.count));
+    for (int i = 0; i < key.count; i++) {
+        if (key.columns[i].attno != 0) {
+            leaf_table.key_attnos[i] = MapAttno(map, key.columns[i].attno);
+            used = bms_add_member(used, leaf_table.key_attnos[i]);
+            continue;
+        }
+        leaf_table.has_expressions = true;
+        leaf_table.key_exprs[i] = MapExpr(map, table->key_exprs[i]);
+        leaf_table.per_element[i] = MapExpr(map, table->per_element[i]);
+        used = CollectAttnos(used, leaf_table.key_exprs[i]);
+        used = CollectAttnos(used, leaf_table.per_element[i]);
+    }
+    if (table->planned_predicate) {
+        leaf_table.has_expressions = true;
+        leaf_table.predicate = MapExpr(map, table->planned_predicate);
+        used = CollectAttnos(used, leaf_table.predicate);
+    }
+    leaf_table.copied_attnos =
+        static_cast<AttrNumber *>(palloc0(sizeof(AttrNumber) * Max(1, table->copied_count)));
+    for (int i = 0; i < table->copied_count; i++) {
+        leaf_table.copied_attnos[i] = MapAttno(map, table->copied[i].base_attno);
+        used = bms_add_member(used, leaf_table.copied_attnos[i]);
+    }
+    leaf_table.used_count = ToArray(used, &leaf_table.used);
+    return leaf_table;
+}
+
 const Leaf *FindLeaf(Relation rel) {
     if (!leaves) {
         HASHCTL control = {};
@@ -162,7 +165,8 @@ const Leaf *FindLeaf(Relation rel) {
         control.hcxt = CacheMemoryContext;
         outdated = AllocSetContextCreate(CacheMemoryContext, "index_table outdated leaves",
                                          ALLOCSET_SMALL_SIZES);
-        leaves = hash_create("index_table leaves", 64, &control, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+        leaves =
+            hash_create("index_table leaves", 64, &control, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
     }
     Oid relid = RelationGetRelid(rel);
     bool found;

@@ -38,6 +38,10 @@ struct Leaf {
 // valid memory until the transaction ends. Raises 55000 for a partition without a number.
 const Leaf *FindLeaf(Relation rel);
 
+// An index table seen from relations of a given layout: `map` gives their columns for the base
+// table's, null where they are alike. Allocated in the current memory context.
+LeafTable MakeLeafTable(const IndexTable *table, const AttrMap *map);
+
 void InitializeLeafCache();
 
 } // namespace index_table

@@ -31,8 +31,8 @@ Capture *PrepareCapture(FunctionCallInfo fcinfo, Relation rel) {
         MemoryContextDelete(capture->memory);
         fcinfo->flinfo->fn_extra = nullptr;
     }
-    MemoryContext memory = AllocSetContextCreate(fcinfo->flinfo->fn_mcxt, "index_table capture",
-                                                 ALLOCSET_SMALL_SIZES);
+    MemoryContext memory =
+        AllocSetContextCreate(fcinfo->flinfo->fn_mcxt, "index_table capture", ALLOCSET_SMALL_SIZES);
     MemoryContext caller = MemoryContextSwitchTo(memory);
     capture = static_cast<Capture *>(palloc0(sizeof(Capture)));
     capture->memory = memory;
@@ -68,8 +68,8 @@ Capture *PrepareCapture(FunctionCallInfo fcinfo, Relation rel) {
 CommandId CommandOf(TriggerData *trigger) {
     CommandId current = GetCurrentCommandId(true);
     bool is_delete = TRIGGER_FIRED_BY_DELETE(trigger->tg_event);
-    HeapTuple tuple = TRIGGER_FIRED_BY_UPDATE(trigger->tg_event) ? trigger->tg_newtuple
-                                                                 : trigger->tg_trigtuple;
+    HeapTuple tuple =
+        TRIGGER_FIRED_BY_UPDATE(trigger->tg_event) ? trigger->tg_newtuple : trigger->tg_trigtuple;
     if (trigger->tg_relation->rd_tableam != GetHeapamTableAmRoutine() || !tuple)
         return current;
     HeapTupleHeader header = tuple->t_data;
@@ -142,9 +142,9 @@ SQL_FUNCTION(index_table_maintain) {
     bool is_update = TRIGGER_FIRED_BY_UPDATE(trigger->tg_event);
     TupleTableSlot *before =
         TRIGGER_FIRED_BY_INSERT(trigger->tg_event) ? nullptr : trigger->tg_trigslot;
-    TupleTableSlot *after = is_update                                     ? trigger->tg_newslot
+    TupleTableSlot *after = is_update                                    ? trigger->tg_newslot
                             : TRIGGER_FIRED_BY_INSERT(trigger->tg_event) ? trigger->tg_trigslot
-                                                                          : nullptr;
+                                                                         : nullptr;
     if (before)
         slot_getsomeattrs(before, leaf->max_attno);
     if (after)
@@ -156,7 +156,8 @@ SQL_FUNCTION(index_table_maintain) {
     bool full = false;
     for (int i = 0; i < leaf->table_count; i++) {
         const LeafTable &table = leaf->tables[i];
-        if (is_update && leaf->table_count > 1 && !Differs(before, after, table.used, table.used_count))
+        if (is_update && leaf->table_count > 1 &&
+            !Differs(before, after, table.used, table.used_count))
             continue;
         if (before)
             CaptureRow(capture, i, before, ChangeKind::Delete, command);

@@ -48,8 +48,7 @@ void OnRelcacheInvalidation(Datum, Oid relid) {
     if (!plans)
         return;
     if (OidIsValid(relid)) {
-        PlanEntry *entry =
-            static_cast<PlanEntry *>(hash_search(plans, &relid, HASH_FIND, nullptr));
+        PlanEntry *entry = static_cast<PlanEntry *>(hash_search(plans, &relid, HASH_FIND, nullptr));
         if (entry && entry->plan)
             entry->plan->valid = false;
         return;
@@ -93,8 +92,7 @@ ScanKeyData *MakeSearchKeys(Relation index, int count) {
     ScanKeyData *keys = static_cast<ScanKeyData *>(palloc0(sizeof(ScanKeyData) * count));
     for (int i = 0; i < count; i++) {
         Oid type = index->rd_opcintype[i];
-        Oid equals =
-            get_opfamily_member(index->rd_opfamily[i], type, type, BTEqualStrategyNumber);
+        Oid equals = get_opfamily_member(index->rd_opfamily[i], type, type, BTEqualStrategyNumber);
         ScanKeyEntryInitialize(&keys[i], 0, i + 1, BTEqualStrategyNumber, InvalidOid,
                                index->rd_indcollation[i], get_opcode(equals), 0);
     }
@@ -138,8 +136,8 @@ bool IsNullKeyIndex(Relation index, const IndexTable *table) {
 }
 
 TargetPlan *LoadPlan(Relation rel, const IndexTable *table, PlanEntry *entry) {
-    MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "index_table writer",
-                                                  ALLOCSET_SMALL_SIZES);
+    MemoryContext context =
+        AllocSetContextCreate(CurrentMemoryContext, "index_table writer", ALLOCSET_SMALL_SIZES);
     MemoryContext caller = MemoryContextSwitchTo(context);
     TargetPlan *plan = static_cast<TargetPlan *>(palloc0(sizeof(TargetPlan)));
     plan->relid = RelationGetRelid(rel);
@@ -155,7 +153,8 @@ TargetPlan *LoadPlan(Relation rel, const IndexTable *table, PlanEntry *entry) {
     plan->index_oids = static_cast<Oid *>(palloc(sizeof(Oid) * Max(1, plan->index_count)));
     plan->index_infos =
         static_cast<IndexInfo **>(palloc(sizeof(IndexInfo *) * Max(1, plan->index_count)));
-    Relation *indexes = static_cast<Relation *>(palloc(sizeof(Relation) * Max(1, plan->index_count)));
+    Relation *indexes =
+        static_cast<Relation *>(palloc(sizeof(Relation) * Max(1, plan->index_count)));
     for (int i = 0; i < plan->index_count; i++) {
         plan->index_oids[i] = list_nth_oid(oids, i);
         indexes[i] = index_open(plan->index_oids[i], RowExclusiveLock);
@@ -190,7 +189,8 @@ TargetPlan *GetPlan(Relation rel, const IndexTable *table) {
         control.hcxt = CacheMemoryContext;
         outdated = AllocSetContextCreate(CacheMemoryContext, "index_table outdated writers",
                                          ALLOCSET_SMALL_SIZES);
-        plans = hash_create("index_table writers", 64, &control, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+        plans =
+            hash_create("index_table writers", 64, &control, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
     }
     Oid relid = RelationGetRelid(rel);
     bool found;
@@ -362,7 +362,8 @@ void InsertRun(EntryWriter *writer, Target *target, std::span<const Change> run)
     if (target->batch_slots < static_cast<int>(run.size())) {
         MemoryContext caller = MemoryContextSwitchTo(writer->context);
         if (!target->batch)
-            target->batch = static_cast<TupleTableSlot **>(palloc(sizeof(TupleTableSlot *) * kBatchRows));
+            target->batch =
+                static_cast<TupleTableSlot **>(palloc(sizeof(TupleTableSlot *) * kBatchRows));
         while (target->batch_slots < static_cast<int>(run.size()))
             target->batch[target->batch_slots++] =
                 MakeSingleTupleTableSlot(target->plan->descriptor, &TTSOpsHeapTuple);
@@ -435,8 +436,7 @@ bool FindEntry(EntryWriter *writer, Target *target, const Change &change, ItemPo
     const IndexTable *table = writer->table;
     ScanKeyData *keys;
     int key_count;
-    IndexScanDesc scan =
-        StartSearch(writer, target, HasNullKey(table, change), &keys, &key_count);
+    IndexScanDesc scan = StartSearch(writer, target, HasNullKey(table, change), &keys, &key_count);
     TupleDesc descriptor = target->plan->descriptor;
     Datum *values = static_cast<Datum *>(palloc(sizeof(Datum) * descriptor->natts));
     bool *nulls = static_cast<bool *>(palloc(sizeof(bool) * descriptor->natts));
@@ -494,8 +494,8 @@ Outcome Judge(TM_Result result) {
 } // namespace
 
 void DeleteStoredEntry(const IndexTable *table, Oid storage, ItemPointer tid) {
-    MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "index_table deletion",
-                                                  ALLOCSET_SMALL_SIZES);
+    MemoryContext context =
+        AllocSetContextCreate(CurrentMemoryContext, "index_table deletion", ALLOCSET_SMALL_SIZES);
     EntryWriter *writer = OpenWriter(table, false, context);
     for (int i = 0; i < writer->target_count; i++) {
         if (writer->partition_key && writer->partitions->oids[i] != storage)
@@ -504,9 +504,8 @@ void DeleteStoredEntry(const IndexTable *table, Oid storage, ItemPointer tid) {
             writer->targets[i] = OpenTarget(writer, storage, nullptr);
         Target *target = writer->targets[i];
         TM_FailureData failure;
-        TM_Result result =
-            table_tuple_delete(target->rel, tid, GetCurrentCommandId(true), SnapshotSelf,
-                               InvalidSnapshot, true, &failure, false);
+        TM_Result result = table_tuple_delete(target->rel, tid, GetCurrentCommandId(true),
+                                              SnapshotSelf, InvalidSnapshot, true, &failure, false);
         if (Judge(result) == Outcome::Done && target->plan->general)
             ExecARDeleteTriggers(target->estate, target->relinfo, tid, nullptr, nullptr, false);
     }
@@ -540,7 +539,8 @@ EntryWriter *OpenWriter(const IndexTable *table, bool mid_statement, MemoryConte
         writer->partitions = RelationGetPartitionDesc(writer->root, true);
         writer->target_count = writer->partitions->nparts;
     }
-    writer->targets = static_cast<Target **>(palloc0(sizeof(Target *) * Max(1, writer->target_count)));
+    writer->targets =
+        static_cast<Target **>(palloc0(sizeof(Target *) * Max(1, writer->target_count)));
     if (!writer->partition_key)
         writer->targets[0] = OpenTarget(writer, table->relid, writer->root);
     GetCurrentCommandId(true); // this command writes
@@ -678,8 +678,8 @@ void RemoveDeadDuplicates(EntryWriter *writer, const Change &change) {
     index_rescan(scan, keys, table->key.count, nullptr, 0);
     while (index_getnext_slot(scan, ForwardScanDirection, target->found)) {
         bool isnull;
-        int32 partition = DatumGetInt32(
-            slot_getattr(target->found, table->partition_position() + 1, &isnull));
+        int32 partition =
+            DatumGetInt32(slot_getattr(target->found, table->partition_position() + 1, &isnull));
         TM_FailureData failure;
         if (isnull || !OidIsValid(FindPartition(partition)))
             table_tuple_delete(target->rel, &target->found->tts_tid, GetCurrentCommandId(true),
@@ -691,7 +691,9 @@ void RemoveDeadDuplicates(EntryWriter *writer, const Change &change) {
     MemoryContextSwitchTo(caller);
 }
 
-bool HasUniqueRechecks() { return rechecks != nullptr; }
+bool HasUniqueRechecks() {
+    return rechecks != nullptr;
+}
 
 void RecheckUniqueKeys() {
     while (UniqueRecheck *recheck = rechecks) {
@@ -702,12 +704,14 @@ void RecheckUniqueKeys() {
         IndexFetchTableData *fetch = table_index_fetch_begin(rel);
         bool call_again = false;
         // An entry that is gone, or was undone with a subtransaction, collides with nothing.
-        if (table_index_fetch_tuple(fetch, &recheck->tid, SnapshotSelf, slot, &call_again, nullptr)) {
+        if (table_index_fetch_tuple(fetch, &recheck->tid, SnapshotSelf, slot, &call_again,
+                                    nullptr)) {
             Datum values[INDEX_MAX_KEYS];
             bool nulls[INDEX_MAX_KEYS];
             IndexInfo *info = BuildIndexInfo(index);
             FormIndexDatum(info, slot, nullptr, values, nulls);
-            index_insert(index, values, nulls, &recheck->tid, rel, UNIQUE_CHECK_EXISTING, false, info);
+            index_insert(index, values, nulls, &recheck->tid, rel, UNIQUE_CHECK_EXISTING, false,
+                         info);
         }
         table_index_fetch_end(fetch);
         ExecDropSingleTupleTableSlot(slot);

@@ -31,7 +31,13 @@ struct BaseRows {
     Relation base;
     Snapshot snapshot;
     bool row_security;
-    SPIPlanPtr plan; // under row security
+    List *attnos; // that the caller needs; NIL: every column
+    // Under row security.
+    SPIPlanPtr plan;
+    List *secured_attnos; // the columns that the plan returns
+    TupleTableSlot *secured_row;
+    LeafTable secured_table;
+    EntryMaker *secured_maker;
     HTAB *leaves;
     ExprContext *context;
     MemoryContext memory;
@@ -68,7 +74,8 @@ void ChooseIndex(BaseRows *rows, OpenLeaf *leaf) {
         leaf->key_count = count;
         for (int i = 0; i < count; i++) {
             Oid type = index->rd_opcintype[i];
-            Oid equals = get_opfamily_member(index->rd_opfamily[i], type, type, BTEqualStrategyNumber);
+            Oid equals =
+                get_opfamily_member(index->rd_opfamily[i], type, type, BTEqualStrategyNumber);
             ScanKeyEntryInitialize(&leaf->keys[i], 0, i + 1, BTEqualStrategyNumber, InvalidOid,
                                    index->rd_indcollation[i], get_opcode(equals), 0);
             leaf->key_identity[i] = identity[i];
@@ -122,6 +129,21 @@ bool IsSame(Datum a, bool a_is_null, Datum b, bool b_is_null, Form_pg_attribute 
            (a_is_null || datum_image_eq(a, b, att->attbyval, att->attlen));
 }
 
+// Whether an entry's key is among those of a row.
+bool HasKey(BaseRows *rows, EntryMaker *maker, TupleTableSlot *row, const Datum *entry,
+            const bool *nulls, TupleDesc descriptor) {
+    const Key &key = rows->table->key;
+    bool has_key = false;
+    ForEachEntry(maker, row, [&](const Datum *own, const bool *own_nulls) {
+        bool same = true;
+        for (int i = 0; same && i < key.count; i++)
+            same = IsSame(own[i], own_nulls[i], entry[i], nulls[i], TupleDescAttr(descriptor, i));
+        has_key = has_key || same;
+    });
+    ResetExprContext(rows->context);
+    return has_key;
+}
+
 // Whether the row in the leaf's slot has the entry: its identity, and its key among its own.
 bool HasEntry(BaseRows *rows, OpenLeaf *leaf, const Datum *entry, const bool *nulls,
               TupleDesc descriptor) {
@@ -134,15 +156,7 @@ bool HasEntry(BaseRows *rows, OpenLeaf *leaf, const Datum *entry, const bool *nu
                     TupleDescAttr(descriptor, position)))
             return false;
     }
-    bool has_key = false;
-    ForEachEntry(leaf->maker, leaf->slot, [&](const Datum *own, const bool *own_nulls) {
-        bool same = true;
-        for (int i = 0; same && i < table->key.count; i++)
-            same = IsSame(own[i], own_nulls[i], entry[i], nulls[i], TupleDescAttr(descriptor, i));
-        has_key = has_key || same;
-    });
-    ResetExprContext(rows->context);
-    return has_key;
+    return HasKey(rows, leaf->maker, leaf->slot, entry, nulls, descriptor);
 }
 
 HeapTuple CopyRow(OpenLeaf *leaf) {
@@ -185,25 +199,42 @@ List *FindInLeaf(BaseRows *rows, OpenLeaf *leaf, const Datum *entry, const bool 
     return found;
 }
 
-// Through the base table, as the user: PostgreSQL applies the policies.
+// Through the base table, as the user: PostgreSQL applies the policies. Reads the columns that the
+// user may be shown, no more.
 void PrepareSecured(BaseRows *rows) {
     const IndexTable *table = rows->table;
+    TupleDesc descriptor = RelationGetDescr(rows->base);
     StringInfoData sql;
     initStringInfo(&sql);
+    appendStringInfoString(&sql, "SELECT ");
+    rows->secured_attnos = NIL;
+    MemoryContext caller = MemoryContextSwitchTo(rows->memory);
+    for (int i = 0; i < descriptor->natts; i++)
+        if (!TupleDescAttr(descriptor, i)->attisdropped &&
+            (rows->attnos == NIL || list_member_int(rows->attnos, i + 1)))
+            rows->secured_attnos = lappend_int(rows->secured_attnos, i + 1);
+    rows->secured_row = MakeSingleTupleTableSlot(descriptor, &TTSOpsVirtual);
+    rows->secured_table = MakeLeafTable(table, nullptr);
+    rows->secured_maker = MakeEntryMaker(&rows->secured_table, 0, rows->context);
+    MemoryContextSwitchTo(caller);
+    ListCell *cell;
+    foreach (cell, rows->secured_attnos)
+        appendStringInfo(
+            &sql, "%sb.%s", cell == list_head(rows->secured_attnos) ? "" : ", ",
+            quote_identifier(NameStr(TupleDescAttr(descriptor, lfirst_int(cell) - 1)->attname)));
     Oid types[INDEX_MAX_KEYS + 1];
-    appendStringInfo(&sql, "SELECT b FROM %s AS b WHERE b.tableoid OPERATOR(pg_catalog.=) $1",
+    appendStringInfo(&sql, " FROM %s AS b WHERE b.tableoid OPERATOR(pg_catalog.=) $1",
                      QualifiedName(table->base));
     types[0] = OIDOID;
     for (int i = 0; i < table->identity_count; i++) {
-        Form_pg_attribute att =
-            TupleDescAttr(RelationGetDescr(rows->base), table->identity[i].base_attno - 1);
+        Form_pg_attribute att = TupleDescAttr(descriptor, table->identity[i].base_attno - 1);
         KeyColumn column = {};
         column.type = att->atttypid;
         column.opclass = GetDefaultOpClass(att->atttypid, BTREE_AM_OID);
         types[i + 1] = getBaseType(att->atttypid);
         const char *name = quote_identifier(NameStr(att->attname));
-        appendStringInfo(&sql, " AND (b.%s %s $%d", name, KeyOperator(column, BTEqualStrategyNumber),
-                         i + 2);
+        appendStringInfo(&sql, " AND (b.%s %s $%d", name,
+                         KeyOperator(column, BTEqualStrategyNumber), i + 2);
         if (!att->attnotnull)
             appendStringInfo(&sql, " OR (b.%s IS NULL AND $%d IS NULL)", name, i + 2);
         appendStringInfoChar(&sql, ')');
@@ -213,15 +244,17 @@ void PrepareSecured(BaseRows *rows) {
         elog(ERROR, "SPI_prepare failed: %s", SPI_result_code_string(SPI_result));
 }
 
-List *FindSecured(BaseRows *rows, Oid relid, const Datum *entry, const bool *nulls) {
+List *FindSecured(BaseRows *rows, Oid relid, const Datum *entry, const bool *nulls,
+                  TupleDesc descriptor) {
     if (!rows->plan)
         PrepareSecured(rows);
+    const IndexTable *table = rows->table;
     Datum values[INDEX_MAX_KEYS + 1];
     char value_nulls[INDEX_MAX_KEYS + 1];
     values[0] = ObjectIdGetDatum(relid);
     value_nulls[0] = ' ';
-    for (int i = 0; i < rows->table->identity_count; i++) {
-        int position = rows->table->identity[i].position;
+    for (int i = 0; i < table->identity_count; i++) {
+        int position = table->identity[i].position;
         values[i + 1] = entry[position];
         value_nulls[i + 1] = nulls[position] ? 'n' : ' ';
     }
@@ -230,18 +263,26 @@ List *FindSecured(BaseRows *rows, Oid relid, const Datum *entry, const bool *nul
         elog(ERROR, "cannot read the base table");
     List *found = NIL;
     SPITupleTable *result = SPI_tuptable;
+    MemoryContext spi = MemoryContextSwitchTo(caller);
+    TupleTableSlot *slot = rows->secured_row;
     for (uint64 i = 0; i < result->numvals; i++) {
-        bool isnull;
-        HeapTupleHeader row =
-            DatumGetHeapTupleHeader(SPI_getbinval(result->vals[i], result->tupdesc, 1, &isnull));
-        HeapTupleData tuple = {};
-        tuple.t_len = HeapTupleHeaderGetDatumLength(row);
-        tuple.t_data = row;
-        MemoryContext spi = MemoryContextSwitchTo(caller);
-        found = lappend(found, heap_copytuple(&tuple));
-        MemoryContextSwitchTo(spi);
+        ExecClearTuple(slot);
+        memset(slot->tts_isnull, true, slot->tts_tupleDescriptor->natts);
+        int column = 0;
+        ListCell *cell;
+        foreach (cell, rows->secured_attnos) {
+            int attno = lfirst_int(cell);
+            slot->tts_values[attno - 1] = SPI_getbinval(result->vals[i], result->tupdesc, ++column,
+                                                        &slot->tts_isnull[attno - 1]);
+        }
+        ExecStoreVirtualTuple(slot);
+        if (HasKey(rows, rows->secured_maker, slot, entry, nulls, descriptor))
+            found = lappend(found, ExecCopySlotHeapTuple(slot));
+        ExecClearTuple(slot);
     }
+    MemoryContextSwitchTo(spi);
     SPI_freetuptable(result);
+    MemoryContextSwitchTo(caller);
     return found;
 }
 
@@ -278,9 +319,10 @@ void CheckSelectPrivilege(const IndexTable *table, List *attnos) {
                                 attnos ? ", or on the columns that the index table shows" : "")));
 }
 
-BaseRows *BeginBaseRows(const IndexTable *table) {
+BaseRows *BeginBaseRows(const IndexTable *table, List *attnos) {
     BaseRows *rows = static_cast<BaseRows *>(palloc0(sizeof(BaseRows)));
     rows->table = table;
+    rows->attnos = attnos;
     rows->memory = CurrentMemoryContext;
     rows->base = relation_open(table->base, AccessShareLock);
     rows->snapshot = GetActiveSnapshot();
@@ -295,7 +337,9 @@ BaseRows *BeginBaseRows(const IndexTable *table) {
     return rows;
 }
 
-bool HasRowSecurity(const BaseRows *rows) { return rows->row_security; }
+bool HasRowSecurity(const BaseRows *rows) {
+    return rows->row_security;
+}
 
 List *FindBaseRows(BaseRows *rows, HeapTuple entry, TupleDesc descriptor) {
     const IndexTable *table = rows->table;
@@ -306,7 +350,7 @@ List *FindBaseRows(BaseRows *rows, HeapTuple entry, TupleDesc descriptor) {
     if (!OidIsValid(relid))
         return NIL;
     if (rows->row_security)
-        return FindSecured(rows, relid, values, nulls);
+        return FindSecured(rows, relid, values, nulls, descriptor);
     OpenLeaf *leaf = GetLeaf(rows, relid);
     return leaf->rel ? FindInLeaf(rows, leaf, values, nulls, descriptor) : NIL;
 }
@@ -326,6 +370,8 @@ void EndBaseRows(BaseRows *rows) {
         ExecDropSingleTupleTableSlot(leaf->slot);
         relation_close(leaf->rel, NoLock);
     }
+    if (rows->secured_row)
+        ExecDropSingleTupleTableSlot(rows->secured_row);
     hash_destroy(rows->leaves);
     FreeExprContext(rows->context, true);
     relation_close(rows->base, NoLock);

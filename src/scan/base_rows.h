@@ -12,9 +12,10 @@ void CheckSelectPrivilege(const IndexTable *table, List *attnos);
 // Base columns that an index table shows: those its key and predicate read, identity, included.
 List *ShownColumns(const IndexTable *table);
 
-// Finds rows under the active snapshot. SPI is connected by the caller when row security applies.
+// Finds rows under the active snapshot, reading no columns but `attnos` (NIL: every column) under
+// row security. The caller has connected SPI.
 struct BaseRows;
-BaseRows *BeginBaseRows(const IndexTable *table);
+BaseRows *BeginBaseRows(const IndexTable *table, List *attnos);
 // Whether row security hides rows of the base table from the user.
 bool HasRowSecurity(const BaseRows *rows);
 // The rows of an entry (columns by position), in the base table's row type: a list of HeapTuple in

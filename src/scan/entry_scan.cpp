@@ -31,14 +31,14 @@ Oid OwnerOf(Oid relid) {
 }
 
 void CheckSnapshot(const IndexTable *table) {
-    if (!TransactionIdIsNormal(table->built) ||
-        TransactionIdIsCurrentTransactionId(table->built) ||
+    if (!TransactionIdIsNormal(table->built) || TransactionIdIsCurrentTransactionId(table->built) ||
         !XidInMVCCSnapshot(table->built, GetActiveSnapshot()))
         return;
-    ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-                    errmsg("index table \"%s\" was built after this transaction's snapshot was taken",
-                           get_rel_name(table->relid)),
-                    errhint("Query the base table, or start a new transaction.")));
+    ereport(ERROR,
+            (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+             errmsg("index table \"%s\" was built after this transaction's snapshot was taken",
+                    get_rel_name(table->relid)),
+             errhint("Query the base table, or start a new transaction.")));
 }
 
 const char *ColumnName(Relation rel, int position) {
@@ -67,9 +67,12 @@ KeyColumn OrderOf(Relation rel, const IndexTable *table, int position) {
     return column;
 }
 
-Oid TypeOf(const KeyColumn &column) { return getBaseType(column.type); }
+Oid TypeOf(const KeyColumn &column) {
+    return getBaseType(column.type);
+}
 
-void AppendJson(StringInfo sql, Relation rel, Relation base, std::span<const CopiedColumn> columns) {
+void AppendJson(StringInfo sql, Relation rel, Relation base,
+                std::span<const CopiedColumn> columns) {
     appendStringInfoString(sql, ", jsonb_build_object(");
     for (Size i = 0; i < columns.size(); i++) {
         Form_pg_attribute att = TupleDescAttr(RelationGetDescr(base), columns[i].base_attno - 1);
@@ -103,7 +106,8 @@ SPIPlanPtr Prepare(const IndexTable *table, const EntryCondition &condition) {
             bound = Bound::IsNull;
         switch (bound) {
         case Bound::Equal:
-            appendStringInfo(&sql, "%s %s $%d", name, KeyOperator(column, BTEqualStrategyNumber), i + 1);
+            appendStringInfo(&sql, "%s %s $%d", name, KeyOperator(column, BTEqualStrategyNumber),
+                             i + 1);
             break;
         case Bound::After:
             appendStringInfo(&sql, "%s %s $%d", name,

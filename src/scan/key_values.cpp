@@ -10,10 +10,10 @@ namespace {
     if (ERRCODE_TO_CATEGORY(error->sqlerrcode) != ERRCODE_DATA_EXCEPTION)
         ReThrowError(error);
     FlushErrorState();
-    ereport(ERROR, (errcode(error->sqlerrcode),
-                    errmsg("invalid value for key column \"%s\" of type %s", column,
-                           format_type_be(type)),
-                    errdetail_internal("%s", error->message)));
+    ereport(ERROR,
+            (errcode(error->sqlerrcode),
+             errmsg("invalid value for key column \"%s\" of type %s", column, format_type_be(type)),
+             errdetail_internal("%s", error->message)));
 }
 
 Datum Cast(Datum value, Oid from, const KeyColumn &column, bool *isnull) {
@@ -39,7 +39,8 @@ Datum Cast(Datum value, Oid from, const KeyColumn &column, bool *isnull) {
     {
         EState *estate = CreateExecutorState();
         MemoryContextSwitchTo(estate->es_query_cxt);
-        ExprState *state = ExecInitExpr(expression_planner(reinterpret_cast<Expr *>(cast)), nullptr);
+        ExprState *state =
+            ExecInitExpr(expression_planner(reinterpret_cast<Expr *>(cast)), nullptr);
         bool cast_is_null;
         Datum cast_value =
             ExecEvalExprSwitchContext(state, GetPerTupleExprContext(estate), &cast_is_null);

@@ -14,13 +14,14 @@ const IndexTable *BeginReading(FunctionCallInfo fcinfo, int argument) {
     FlushChanges();
     const IndexTable *table = GetIndexTable(PG_GETARG_OID(argument));
     if (HasUnflushedChanges(table->relid))
-        ereport(ERROR,
-                (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-                 errmsg("index table \"%s\" cannot be read inside a subtransaction of the statement "
-                        "that changes its base table",
-                        get_rel_name(table->relid)),
-                 errhint("Read it before the block with an exception handler, or query the base "
-                         "table.")));
+        ereport(
+            ERROR,
+            (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+             errmsg("index table \"%s\" cannot be read inside a subtransaction of the statement "
+                    "that changes its base table",
+                    get_rel_name(table->relid)),
+             errhint("Read it before the block with an exception handler, or query the base "
+                     "table.")));
     // Dropping the index table waits for this transaction, as for any reader.
     LockRelationOid(table->relid, AccessShareLock);
     return GetIndexTable(table->relid);
@@ -58,12 +59,13 @@ EntryCondition PrefixOf(const KeyValues &key) {
     return {.count = key.count, .values = key.values, .nulls = key.nulls, .last = Bound::Equal};
 }
 
-void PutEntry(ReturnSetInfo *result, const IndexTable *table, HeapTuple entry, TupleDesc descriptor) {
+void PutEntry(ReturnSetInfo *result, const IndexTable *table, HeapTuple entry,
+              TupleDesc descriptor) {
     Datum values[4] = {};
     bool nulls[4] = {};
     bool isnull;
-    Oid leaf = FindPartition(DatumGetInt32(
-        heap_getattr(entry, table->partition_position() + 1, descriptor, &isnull)));
+    Oid leaf = FindPartition(
+        DatumGetInt32(heap_getattr(entry, table->partition_position() + 1, descriptor, &isnull)));
     values[0] = ObjectIdGetDatum(leaf);
     nulls[1] = get_rel_relkind(leaf) != RELKIND_FOREIGN_TABLE;
     NameData server;
@@ -83,14 +85,15 @@ using namespace index_table;
 
 SQL_FUNCTION(index_table_lookup) {
     const IndexTable *table = BeginReading(fcinfo, 0);
-    CheckSelectPrivilege(table, ShownColumns(table));
+    List *shown = ShownColumns(table);
+    CheckSelectPrivilege(table, shown);
     KeyValues key = ReadKeyValues(fcinfo, 1, table);
     InitMaterializedSRF(fcinfo, 0);
     ReturnSetInfo *result = reinterpret_cast<ReturnSetInfo *>(fcinfo->resultinfo);
 
     if (SPI_connect() != SPI_OK_CONNECT)
         elog(ERROR, "SPI_connect failed");
-    BaseRows *rows = BeginBaseRows(table);
+    BaseRows *rows = BeginBaseRows(table, shown);
     EntryScan scan = BeginEntryScan(table, PrefixOf(key));
     while (HeapTuple entry = NextEntry(&scan)) {
         TupleDesc descriptor = scan.batch->tupdesc;
@@ -114,7 +117,7 @@ SQL_FUNCTION(index_table_fetch) {
 
     if (SPI_connect() != SPI_OK_CONNECT)
         elog(ERROR, "SPI_connect failed");
-    BaseRows *rows = BeginBaseRows(table);
+    BaseRows *rows = BeginBaseRows(table, NIL);
     EntryScan scan = BeginEntryScan(table, PrefixOf(key));
     HeapTuple previous = nullptr;
     MemoryContext per_entry =

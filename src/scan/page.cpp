@@ -30,8 +30,8 @@ bool IsIdentityGlobal(const IndexTable *table) {
     foreach (cell, RelationGetIndexList(base)) {
         Relation index = index_open(lfirst_oid(cell), AccessShareLock);
         Form_pg_index form = index->rd_index;
-        bool covered = form->indisunique && form->indisvalid &&
-                       RelationGetIndexPredicate(index) == NIL;
+        bool covered =
+            form->indisunique && form->indisvalid && RelationGetIndexPredicate(index) == NIL;
         for (int i = 0; covered && i < form->indnkeyatts; i++)
             covered = std::any_of(table->identity, table->identity + table->identity_count,
                                   [=](const CopiedColumn &column) {
@@ -106,7 +106,8 @@ char *MakeToken(const IndexTable *table, const KeyValues &key, const Position &p
                     errhint("Pass next of the page before, with the same index table and key.")));
 }
 
-void ReadToken(const IndexTable *table, const KeyValues &key, const char *token, Position *position) {
+void ReadToken(const IndexTable *table, const KeyValues &key, const char *token,
+               Position *position) {
     int room = pg_b64_dec_len(strlen(token));
     StringInfoData bytes;
     initStringInfo(&bytes);
@@ -204,7 +205,8 @@ void ReadAfter(PageRows *page, Position after) {
         bool nulls_first = false;
         if (after.order.positions[column] < table->key.count)
             nulls_first = table->key.columns[after.order.positions[column]].nulls_first;
-        EntryCondition condition = {.count = column + 1, .values = after.values, .nulls = after.nulls};
+        EntryCondition condition = {
+            .count = column + 1, .values = after.values, .nulls = after.nulls};
         if (after.nulls[column]) {
             condition.last = Bound::IsNotNull;
             if (nulls_first && !ReadRange(page, condition))
@@ -247,10 +249,11 @@ SQL_FUNCTION(index_table_page) {
 
     if (SPI_connect() != SPI_OK_CONNECT)
         elog(ERROR, "SPI_connect failed");
-    page.rows = BeginBaseRows(table);
+    page.rows = BeginBaseRows(table, NIL);
     if (PG_ARGISNULL(3))
-        ReadRange(&page, {.count = key.count, .values = key.values, .nulls = key.nulls,
-                          .last = Bound::Equal});
+        ReadRange(
+            &page,
+            {.count = key.count, .values = key.values, .nulls = key.nulls, .last = Bound::Equal});
     else
         ReadAfter(&page, after);
     EndBaseRows(page.rows);

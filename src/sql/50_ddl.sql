@@ -1,6 +1,13 @@
 
 -- Following DDL -------------------------------------------------------------
 
+CREATE FUNCTION index_table.on_ddl_start() RETURNS event_trigger
+    AS 'MODULE_PATHNAME', 'index_table_on_ddl_start'
+    LANGUAGE C VOLATILE PARALLEL UNSAFE;
+REVOKE ALL ON FUNCTION index_table.on_ddl_start() FROM PUBLIC;
+COMMENT ON FUNCTION index_table.on_ddl_start() IS
+    'event trigger: refuses what index tables cannot follow, and notes what names mean before they change';
+
 CREATE FUNCTION index_table.on_ddl_end() RETURNS event_trigger
     AS 'MODULE_PATHNAME', 'index_table_on_ddl_end'
     LANGUAGE C VOLATILE PARALLEL UNSAFE;
@@ -15,8 +22,18 @@ REVOKE ALL ON FUNCTION index_table.on_drop() FROM PUBLIC;
 COMMENT ON FUNCTION index_table.on_drop() IS
     'event trigger: forgets dropped index tables, base tables, partitions and columns';
 
+CREATE EVENT TRIGGER index_table_ddl_start ON ddl_command_start
+    WHEN TAG IN ('ALTER TABLE', 'ALTER FOREIGN TABLE', 'ALTER FUNCTION', 'ALTER ROUTINE', 'ALTER SCHEMA',
+                 'ALTER TYPE', 'ALTER DOMAIN', 'ALTER COLLATION', 'ALTER OPERATOR', 'ALTER OPERATOR CLASS',
+                 'ALTER OPERATOR FAMILY', 'ALTER EXTENSION')
+    EXECUTE FUNCTION index_table.on_ddl_start();
+ALTER EVENT TRIGGER index_table_ddl_start ENABLE ALWAYS;
+
 CREATE EVENT TRIGGER index_table_ddl_end ON ddl_command_end
-    WHEN TAG IN ('CREATE TABLE', 'ALTER TABLE', 'CREATE FOREIGN TABLE', 'ALTER FOREIGN TABLE', 'CREATE SCHEMA')
+    WHEN TAG IN ('CREATE TABLE', 'CREATE FOREIGN TABLE', 'CREATE SCHEMA',
+                 'ALTER TABLE', 'ALTER FOREIGN TABLE', 'ALTER FUNCTION', 'ALTER ROUTINE', 'ALTER SCHEMA',
+                 'ALTER TYPE', 'ALTER DOMAIN', 'ALTER COLLATION', 'ALTER OPERATOR', 'ALTER OPERATOR CLASS',
+                 'ALTER OPERATOR FAMILY', 'ALTER EXTENSION')
     EXECUTE FUNCTION index_table.on_ddl_end();
 ALTER EVENT TRIGGER index_table_ddl_end ENABLE ALWAYS;
 

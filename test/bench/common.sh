@@ -1,0 +1,65 @@
+# Shared by the benchmarks: a database of their own and rounds of measurements.
+# Sourced by bash scripts that have set -euo pipefail. They run on the server that
+# PGHOST, PGPORT, PGUSER and PGDATABASE name.
+
+export PGOPTIONS="-c client_min_messages=warning ${PGOPTIONS:-}"
+export PGAPPNAME=index_table_bench
+work_dir=$(mktemp -d)
+database=index_table_bench_$$
+home= # the database to come from
+variants='none native plpgsql normalized'
+
+sql() { psql -X -q -v ON_ERROR_STOP=1 -P pager=off -P footer=off "$@"; }
+value() { sql -At -c "$1"; }
+
+# begin_bench: a database, dropped when the script ends, with a table for results
+begin_bench() {
+    home=${PGDATABASE:-}
+    trap clean_up EXIT
+    trap 'exit 130' HUP INT TERM
+    sql -c "CREATE DATABASE $database" </dev/null
+    export PGDATABASE=$database
+    sql <<'SQL'
+CREATE EXTENSION index_table;
+CREATE SCHEMA bench;
+CREATE TABLE bench.measure (what text, variant text, round int, rows bigint, ms float8, cpu_ms float8);
+
+-- Time that this backend has spent on a processor, where the server can tell: what else the
+-- machine does disturbs it less than it does the clock.
+CREATE FUNCTION bench.cpu_ms() RETURNS float8 LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN split_part(pg_read_file('/proc/self/schedstat'), ' ', 1)::float8 / 1e6;
+EXCEPTION WHEN OTHERS THEN
+    RETURN NULL;
+END $$;
+SQL
+    value "SELECT format('%s', split_part(version(), ' on ', 1))"
+    value "SELECT string_agg(name || ' = ' || current_setting(name), ', ') FROM unnest(ARRAY[
+        'shared_buffers', 'work_mem', 'maintenance_work_mem', 'max_parallel_maintenance_workers',
+        'max_wal_size', 'fsync', 'autovacuum']) AS name"
+}
+
+clean_up() {
+    local status=$?
+    trap - EXIT
+    rm -rf "$work_dir"
+    PGDATABASE=$home sql -c "DROP DATABASE IF EXISTS $database WITH (FORCE)" || status=1
+    exit "$status"
+}
+
+# progress TEXT: what is being done, where somebody watches
+progress() { if [ -t 2 ]; then printf '\r\033[K%s' "$1" >&2; fi; }
+
+# What stands before and after a measured command: takes the time, and writes it down as
+# that of :what, :variant, :round, :rows.
+start_clock='SELECT clock_timestamp() AS begun, bench.cpu_ms() AS cpu_begun
+\gset'
+stop_clock="INSERT INTO bench.measure VALUES (:'what', :'variant', :round, :rows,
+    extract(epoch FROM clock_timestamp() - :'begun'::timestamptz) * 1000,
+    bench.cpu_ms() - nullif(:'cpu_begun', '')::float8);"
+
+# in_order ROUND: the variants, starting with another one each round
+in_order() {
+    local names=($variants) i
+    for ((i = 0; i < ${#names[@]}; i++)); do echo "${names[($1 + i) % ${#names[@]}]}"; done
+}

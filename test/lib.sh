@@ -1,0 +1,310 @@
+# Shared by test/run, test/lint and .ci/run: packages, scratch copies, throw-away servers.
+# Sourced by bash scripts that have set -euo pipefail.
+
+top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+
+say() { printf '%s\n' "$@"; }
+complain() { printf '%s\n' "$@" >&2; }
+die() { complain "$*"; exit 1; }
+have() { command -v "$1" >/dev/null; }
+
+# --- Environment -------------------------------------------------------------
+# What is run must depend neither on the caller's PostgreSQL settings and locale
+# nor on the flags of the make that called us.
+
+clean_environment() {
+    local name
+    for name in "${!PG@}"; do
+        [ "$name" = PG_CONFIG ] || unset "$name"
+    done
+    unset MAKEFLAGS MAKELEVEL MFLAGS MAKEOVERRIDES
+    export LC_ALL=C.UTF-8 LANG=C.UTF-8
+}
+
+# --- Packages ----------------------------------------------------------------
+
+missing=() # Debian packages that require* found to be needed
+
+# require PROGRAM PACKAGE
+require() { have "$1" || missing+=("$2"); }
+
+require_perl_modules() {
+    have prove || missing+=(perl)
+    perl -MIPC::Run -MTest::More -e1 2>/dev/null || missing+=(libipc-run-perl)
+}
+
+# Sets PG_CONFIG: the caller's, or that of a server that is complete, or the one
+# that the packages added to `missing` will bring.
+require_postgresql() {
+    local candidate version
+    if [ -n "${PG_CONFIG:-}" ]; then
+        if is_complete "$PG_CONFIG"; then
+            PG_CONFIG=$(command -v "$PG_CONFIG")
+            return
+        fi
+        version=$(version_of "$PG_CONFIG")
+        [ -n "$version" ] || die "PG_CONFIG=$PG_CONFIG: not the pg_config of a complete PostgreSQL server"
+    else
+        for candidate in pg_config /usr/lib/postgresql/15/bin/pg_config \
+            $(ls -vr /usr/lib/postgresql/*/bin/pg_config 2>/dev/null); do
+            if is_complete "$candidate"; then
+                PG_CONFIG=$(command -v "$candidate")
+                export PG_CONFIG
+                return
+            fi
+        done
+        version=$(version_to_install)
+    fi
+    PG_CONFIG=/usr/lib/postgresql/$version/bin/pg_config
+    export PG_CONFIG
+    # A package that is there already must not be named: apt would upgrade it.
+    [ -x "${PG_CONFIG%/*}/postgres" ] || missing+=("postgresql-$version")
+    [ -f "${PG_CONFIG%/bin/*}/lib/pgxs/src/makefiles/pgxs.mk" ] &&
+        [ -f "/usr/include/postgresql/$version/server/postgres.h" ] ||
+        missing+=("postgresql-server-dev-$version")
+}
+
+# is_complete PG_CONFIG: server, client, headers and test programs are all there
+is_complete() {
+    local bin pgxs headers
+    have "$1" || return 1
+    pgxs=$("$1" --pgxs 2>/dev/null) && bin=$("$1" --bindir) &&
+        headers=$("$1" --includedir-server) || return 1
+    [ -f "$pgxs" ] && [ -x "$bin/postgres" ] && [ -x "$bin/initdb" ] && [ -x "$bin/psql" ] &&
+        [ -f "$headers/postgres.h" ] && [ -x "${pgxs%/makefiles/*}/test/regress/pg_regress" ]
+}
+
+# The major version of a Debian pg_config that exists, or would be there once installed.
+version_of() {
+    case $1 in
+    /usr/lib/postgresql/*/bin/pg_config) basename "${1%/bin/pg_config}" ;;
+    *) "$1" --version 2>/dev/null | sed -n 's/^PostgreSQL \([0-9]*\).*/\1/p' ;;
+    esac
+}
+
+# The server that is installed without its headers, else 15, else the newest there is.
+version_to_install() {
+    local version
+    version=$(ls -v /usr/lib/postgresql/*/bin/postgres 2>/dev/null | tail -n 1 | cut -d/ -f5) || true
+    if [ -z "$version" ] && have apt-cache; then
+        is_available postgresql-15 || update_package_lists >&2
+        if is_available postgresql-server-dev-15; then
+            version=15
+        else
+            version=$(apt-cache pkgnames postgresql-server-dev- | grep -o '[0-9]*$' | sort -rn |
+                while read -r v; do is_available "postgresql-$v" && echo "$v" && break; done) || true
+        fi
+    fi
+    echo "${version:-15}"
+}
+
+is_available() { grep -q '^  Candidate: [^(]' <<<"$(apt-cache policy "$1" 2>/dev/null)"; }
+
+# Sets as_root to the words that run a command with root's rights, or fails.
+find_root() {
+    as_root=()
+    if [ "$(id -u)" -ne 0 ]; then
+        have sudo || return 1
+        if sudo -n true 2>/dev/null; then
+            as_root=(sudo -n)
+        elif [ -t 0 ]; then
+            as_root=(sudo)
+        else
+            return 1
+        fi
+    fi
+}
+
+update_package_lists() {
+    find_root && "${as_root[@]}" apt-get -q update </dev/null
+}
+
+# Installs what require* found missing. When first installed, Debian's PostgreSQL
+# creates a cluster and starts all there are: both are prevented, for this
+# installation only, and existing clusters are left as they are.
+install_missing() {
+    local package
+    [ ${#missing[@]} -gt 0 ] || return 0
+    if ! have apt-get || ! find_root; then
+        complain "These Debian packages are needed and cannot be installed from here:"
+        complain "    ${missing[*]}"
+        die "As root: apt-get install ${missing[*]}"
+    fi
+    for package in "${missing[@]}"; do
+        is_available "$package" || { update_package_lists; break; }
+    done
+    say "Installing ${missing[*]}"
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8 \
+        bash -euc "$install_script" install "${missing[@]}" </dev/null ||
+        die "could not install ${missing[*]}"
+    missing=()
+    [ -z "${PG_CONFIG:-}" ] || is_complete "$PG_CONFIG" ||
+        die "PG_CONFIG=$PG_CONFIG: still not a complete PostgreSQL server"
+}
+
+install_script='
+    conf_dir=/etc/postgresql-common/createcluster.d
+    conf=$conf_dir/index_table_install.conf
+    policy=/usr/sbin/policy-rc.d
+    made_dir= made_policy=
+    clean_up() {
+        rm -f "$conf"
+        [ -z "$made_dir" ] || rmdir --ignore-fail-on-non-empty "$conf_dir" /etc/postgresql-common
+        [ -z "$made_policy" ] || rm -f "$policy"
+    }
+    trap clean_up EXIT
+    trap "exit 130" INT TERM HUP
+    [ -d "$conf_dir" ] || { made_dir=1; mkdir -p "$conf_dir"; }
+    echo "create_main_cluster = false" >"$conf"
+    if [ ! -e "$policy" ] && ls -d /etc/postgresql/*/* >/dev/null 2>&1; then
+        made_policy=1
+        printf "#!/bin/sh\nexit 101\n" >"$policy"
+        chmod 755 "$policy"
+    fi
+    install() {
+        apt-get -q -y -o DPkg::Lock::Timeout=300 -o Dpkg::Use-Pty=0 \
+            install --no-install-recommends --no-upgrade "$@"
+    }
+    # Lists that are out of date name versions that the archive no longer has.
+    install "$@" || { apt-get -q update; install "$@"; }
+'
+
+# --- Scratch directories, processes, servers ------------------------------------
+# initdb, postgres and pg_regress refuse root: for root, all of it runs as another
+# user, in a directory that this user owns.
+
+scratch= # the directory; removed, with every server in it stopped, when the script ends
+child=   # the process group that run() waits for
+as_user=()
+
+trap clean_up EXIT
+trap 'exit 129' HUP
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+make_scratch() {
+    local base=/tmp user=
+    # Socket paths are limited to 107 bytes.
+    if [ -n "${TMPDIR:-}" ] && [ ${#TMPDIR} -le 30 ] && [ "$(id -u)" -ne 0 ]; then
+        base=$TMPDIR
+    fi
+    scratch=$(mktemp -d "$base/it.XXXXXX")
+    mkdir "$scratch/tmp" "$scratch/home"
+    if [ "$(id -u)" -eq 0 ]; then
+        if id postgres >/dev/null 2>&1; then user=postgres; else user=nobody; fi
+        chown -R "$user:" "$scratch"
+        as_user=(setpriv "--reuid=$user" "--regid=$(id -g "$user")" --init-groups)
+    fi
+    export HOME="$scratch/home" TMPDIR="$scratch/tmp"
+    cd "$scratch" # the caller's directory may be closed to the user
+}
+
+# Runs a command as the unprivileged user, such that a signal to this script ends
+# the command, and all it started, at once.
+run() {
+    local status=0
+    setsid "${as_user[@]}" "$@" </dev/null &
+    child=$!
+    wait "$child" || status=$?
+    child=
+    return "$status"
+}
+
+clean_up() {
+    local status=$?
+    trap - EXIT
+    trap '' HUP INT TERM
+    if [ -n "$child" ]; then
+        kill -TERM -- "-$child" 2>/dev/null || kill -TERM "$child" 2>/dev/null || true
+        wait "$child" 2>/dev/null || true
+    fi
+    if [ -n "$scratch" ]; then
+        stop_servers "$scratch"
+        cd /
+        rm -rf "$scratch" || { sleep 1; rm -rf "$scratch"; } || true
+    fi
+    at_end
+    exit "$status"
+}
+
+at_end() { :; } # a script's own last words
+
+# stop_servers DIRECTORY: all whose data directories are in it
+stop_servers() {
+    local pid_file
+    find "$1" -name postmaster.pid 2>/dev/null | while read -r pid_file; do
+        "${as_user[@]}" "$server_bin/pg_ctl" stop -D "${pid_file%/*}" -m immediate -t 60 \
+            >/dev/null 2>&1 || true
+    done || true
+}
+
+# copy_tree DIRECTORY: the files of the project, without what a build leaves behind
+copy_tree() {
+    local git=(git -c "safe.directory=$top" -C "$top")
+    mkdir -p "$1"
+    if have git && [ "$("${git[@]}" rev-parse --show-prefix 2>/dev/null && echo top)" = $'\ntop' ]; then
+        "${git[@]}" ls-files -z --cached --others --exclude-standard |
+            (cd "$top" && while IFS= read -r -d '' f; do
+                if [ -e "$f" ] || [ -L "$f" ]; then printf '%s\0' "$f"; fi
+            done) |
+            tar -C "$top" --null -T - -cf - | tar -C "$1" --no-same-owner -xf -
+    else
+        tar -C "$top" --exclude=./.git --exclude='*.o' --exclude='*.d' --exclude='*.bc' \
+            --exclude='*.so' --exclude=./tmp_check --exclude=./results -cf - . |
+            tar -C "$1" --no-same-owner -xf -
+    fi
+    if [ ${#as_user[@]} -gt 0 ]; then chown -R --reference="$scratch" "$1"; fi
+}
+
+# build_in DIRECTORY [make's arguments]
+build_in() {
+    local dir=$1
+    shift
+    run make -s -C "$dir" -j "$(nproc)" PG_CONFIG="$PG_CONFIG" "$@"
+}
+
+# A private installation of the server with the extension in it, so that nothing is
+# written to the system's. PostgreSQL looks for its files relative to the directory
+# its programs are in: the programs are copied, what they read is linked.
+# Sets server_bin; puts it first in PATH.
+install_privately() {
+    local tree=$1 root=$scratch/pg bin lib share
+    bin=$("$PG_CONFIG" --bindir) lib=$("$PG_CONFIG" --pkglibdir) share=$("$PG_CONFIG" --sharedir)
+    mkdir -p "$root$bin"
+    cp -rL "$bin/." "$root$bin"
+    link_entries "$root" "$lib"
+    link_entries "$root" "$lib/bitcode"
+    link_entries "$root" "$share"
+    link_entries "$root" "$share/extension"
+    rm -rf "$root$lib"/index_table* "$root$lib"/bitcode/index_table* "$root$share"/extension/index_table*
+    if [ ${#as_user[@]} -gt 0 ]; then chown -R --reference="$scratch" "$root"; fi
+    server_bin=$root$bin
+    export PATH="$server_bin:$PATH"
+    run make -s -C "$tree" install PG_CONFIG="$PG_CONFIG" with_llvm=no DESTDIR="$root" >"$scratch/install.log" 2>&1 ||
+        { cat "$scratch/install.log"; return 1; }
+}
+
+# link_entries ROOT DIRECTORY: ROOT/DIRECTORY with links to the entries of DIRECTORY
+link_entries() {
+    [ -d "$2" ] || return 0
+    rm -f "$1$2"
+    mkdir -p "$1$2"
+    ln -s "$2"/* "$1$2"
+}
+
+# start_server CONFIGURATION: a server in $scratch/data that listens on a socket in
+# $scratch/s only; sets PGHOST, PGPORT, PGUSER, PGDATABASE.
+start_server() {
+    local data=$scratch/data
+    export PGHOST=$scratch/s PGPORT=5432 PGUSER=postgres PGDATABASE=postgres
+    "${as_user[@]}" mkdir "$PGHOST"
+    run initdb -D "$data" -U postgres -A trust >"$scratch/initdb.log" 2>&1 ||
+        { cat "$scratch/initdb.log"; return 1; }
+    {
+        cat "$1"
+        echo "listen_addresses = ''"
+        echo "unix_socket_directories = '$PGHOST'"
+    } >>"$data/postgresql.conf"
+    run pg_ctl start -s -w -t 60 -D "$data" -l "$scratch/server.log" ||
+        { tail -n 30 "$scratch/server.log"; return 1; }
+}

@@ -1,0 +1,177 @@
+# What the TAP tests share: servers, and the oracle.
+#
+# The oracle recomputes index tables from their base tables in SQL that the test writes itself, and
+# compares images of whole entries, so that 1.0 is not 1.00. It is a schema "oracle" in the database
+# under test, for describe()d index tables:
+#
+#   oracle.check_all(label)   raises OR001 when an index table is not what it should be
+#   oracle.problems(name)     how many groups (key, partition, identity) of entries are wrong
+#   oracle.broken_unique()    a unique index table whose base table has a key twice, or null
+#   oracle.verify_all(label)  raises OR002 when index_table.verify() reports anything
+package IndexTableTest;
+
+use strict;
+use warnings;
+
+use Exporter 'import';
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+our @EXPORT = qw(new_node describe oracle_sql oracle_ok has_extension sqlstate quote_literal);
+
+# A running server; options are those of PostgreSQL::Test::Cluster::init, and conf => more settings.
+sub new_node
+{
+	my ($name, %options) = @_;
+	my $conf = delete $options{conf} // '';
+	my $node = PostgreSQL::Test::Cluster->new($name);
+	$node->init(extra => [ '--encoding=UTF8', '--locale=C' ], %options);
+	$node->append_conf(
+		'postgresql.conf', qq(
+log_statement = none
+log_min_error_statement = panic
+log_min_messages = error
+autovacuum = off
+max_prepared_transactions = 10
+$conf));
+	$node->start;
+	return $node;
+}
+
+sub has_extension
+{
+	my ($node, $name) = @_;
+	return $node->safe_psql('postgres',
+		"SELECT count(*) FROM pg_available_extensions WHERE name = '$name'") > 0;
+}
+
+sub quote_literal
+{
+	my ($value) = @_;
+	$value =~ s/'/''/g;
+	return "'$value'";
+}
+
+# Describes an index table for the oracle, as a hash of
+#   name, base   as SQL writes them
+#   key          expressions over the base table "b"; m.v for the values of a key of many values
+#   elements     for such a key: SQL of rows (v, o), the elements and their order; NULL counts
+#   predicate    optional, over "b"
+#   copies       base columns after partition_id, in order: identity, then included ones
+#   identity     how many of the copies are identity
+#   is_unique    optional
+sub describe
+{
+	my (%table) = @_;
+	my $distinct =
+	  $table{elements}
+	  ? " CROSS JOIN LATERAL (SELECT DISTINCT ON (u.v) u.v FROM ($table{elements}) u ORDER BY u.v, u.o) m"
+	  : '';
+	my @copies = map { "b.$_" } @{ $table{copies} };
+	my $where = $table{predicate} ? " WHERE $table{predicate}" : '';
+	my @key = @{ $table{key} };
+	my $source =
+	    " FROM $table{base} b LEFT JOIN index_table.partition p ON p.relation = b.tableoid"
+	  . "$distinct$where";
+	my $live = "i.partition_id IN (SELECT partition_id FROM index_table.partition)";
+	my $number = @key + 1 + ($table{identity} // 0);
+
+	$table{expected} = 'SELECT ROW(' . join(', ', @key, 'p.partition_id', @copies) . ')::text AS image, 1 AS n' . $source;
+	$table{stored} = "SELECT i::text AS image, -1 AS n FROM $table{name} i WHERE $live";
+	my @group = (@key, 'p.partition_id', @copies[ 0 .. ($table{identity} // 0) - 1 ]);
+	my $names = join(', ', map { "g$_" } 1 .. $number);
+	$table{expected_groups} =
+	    'SELECT ROW(' . join(', ', @key, 'p.partition_id', @copies) . ')::text AS image, 1 AS n, '
+	  . join(', ', map { "$group[$_ - 1] AS g$_" } 1 .. $number)
+	  . $source;
+	$table{stored_groups} =
+	  "SELECT i.image, i.n, $names FROM (SELECT i::text AS image, -1 AS n, i.* FROM $table{name} i WHERE $live) i(image, n, $names)";
+	$table{twice} =
+	    "SELECT 1$source"
+	  . ($where ? ' AND ' : ' WHERE ')
+	  . join(' AND ', map { "($_) IS NOT NULL" } @key)
+	  . ' GROUP BY '
+	  . join(', ', map { "($_)" } @key)
+	  . ' HAVING count(*) > 1'
+	  if $table{is_unique};
+	return \%table;
+}
+
+# Creates the schema oracle for index tables that are describe()d; they need not exist yet.
+sub oracle_sql
+{
+	my (@tables) = @_;
+	my ($checks, $problems, $unique, $verify) = ('', '', '', '');
+	foreach my $table (@tables)
+	{
+		my $name = quote_literal($table->{name});
+		my $number = @{ $table->{key} } + 1 + ($table->{identity} // 0);
+		my $groups = join(', ', map { "g$_" } 1 .. $number);
+		# EXCEPT ALL both ways, in one pass.
+		$checks .= qq{
+	IF to_regclass($name) IS NOT NULL THEN
+		SELECT string_agg(CASE WHEN u.n > 0 THEN 'missing ' ELSE 'extra ' END || u.image, ', ') INTO difference
+		  FROM (SELECT e.image, sum(e.n) AS n FROM ($table->{expected} UNION ALL $table->{stored}) e
+		         GROUP BY e.image HAVING sum(e.n) <> 0 LIMIT 8) u;
+		IF difference IS NOT NULL THEN
+			RAISE EXCEPTION USING ERRCODE = 'OR001',
+				MESSAGE = format('%s: %s: %s', label, $name, left(difference, 800));
+		END IF;
+	END IF;};
+		$problems .= qq{
+	IF name = $name THEN
+		RETURN (SELECT count(*) FROM (
+			SELECT FROM (SELECT $groups, image, sum(n) AS n
+			               FROM ($table->{expected_groups} UNION ALL $table->{stored_groups}) e
+			              GROUP BY $groups, image) i
+			 GROUP BY $groups HAVING bool_or(n <> 0)) g);
+	END IF;};
+		$unique .= qq{
+	IF EXISTS ($table->{twice}) THEN RETURN $name; END IF;} if $table->{is_unique};
+		$verify .= qq{
+	IF to_regclass($name) IS NOT NULL THEN
+		SELECT string_agg(v::text, ', ') INTO difference FROM index_table.verify($name) v;
+		IF difference IS NOT NULL THEN
+			RAISE EXCEPTION USING ERRCODE = 'OR002',
+				MESSAGE = format('%s: verify reports of %s: %s', label, $name, left(difference, 800));
+		END IF;
+	END IF;};
+	}
+	my $check_function = sub {
+		my ($header, $body) = @_;
+		return qq{
+CREATE FUNCTION oracle.$header LANGUAGE plpgsql AS \$oracle\$
+#variable_conflict use_column
+DECLARE difference text;
+BEGIN$body
+END \$oracle\$;
+};
+	};
+	return 'CREATE SCHEMA oracle;'
+	  . $check_function->('check_all(label text) RETURNS void', $checks)
+	  . $check_function->('problems(name text) RETURNS bigint', "$problems\n	RAISE 'no index table %', name;")
+	  . $check_function->('broken_unique() RETURNS text', "$unique\n	RETURN NULL;")
+	  . $check_function->('verify_all(label text) RETURNS void', $verify);
+}
+
+# The oracle as a test.
+sub oracle_ok
+{
+	my ($node, $db, $label) = @_;
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	my ($result, $stdout, $stderr) = $node->psql($db,
+		"SELECT oracle.check_all('base and index tables'); SELECT oracle.verify_all('verify')");
+	is($stderr, '', $label);
+	return $result == 0;
+}
+
+# The SQLSTATE and message with which SQL fails, or an empty string.
+sub sqlstate
+{
+	my ($node, $db, $sql) = @_;
+	my ($result, $stdout, $stderr) = $node->psql($db, "\\set VERBOSITY verbose\n$sql");
+	return $stderr =~ /ERROR:\s+(\w{5}: [^\n]*)/ ? $1 : $stderr;
+}
+
+1;
