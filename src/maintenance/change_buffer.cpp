@@ -4,10 +4,11 @@ namespace index_table {
 namespace {
 
 // A bigger batch meets more of the same index pages, and costs memory: of one buffer, of all.
-constexpr uint32 kFlushRows = 200000;
-constexpr Size kFlushBytes = 80 * 1024 * 1024;
+constexpr uint32 kFlushRows = 300000;
+constexpr Size kFlushBytes = 56 * 1024 * 1024;
 constexpr int kKeptBuffers = 64;
 constexpr uint32 kKeptCapacity = 1024;
+constexpr uint32 kFirstCapacity = 16;
 constexpr uint64 kSignBit = UINT64CONST(1) << 63;
 
 ChangeBuffer *buffers;
@@ -130,9 +131,16 @@ void Append(ChangeBuffer *buffer, const Change &change) {
     buffer->changes[buffer->count++] = change;
 }
 
-MemoryContext NewEntryContext(ChangeBuffer *buffer) {
-    return GenerationContextCreate(buffer->context, "index_table captured entries",
-                                   ALLOCSET_DEFAULT_SIZES);
+// Memory for the entries and for the array of changes, apart from each other: the one grows evenly,
+// the other by doubling.
+void StartAfresh(ChangeBuffer *buffer) {
+    buffer->entries = GenerationContextCreate(buffer->context, "index_table captured entries",
+                                              ALLOCSET_DEFAULT_SIZES);
+    buffer->array = AllocSetContextCreate(buffer->context, "index_table array of changes",
+                                          ALLOCSET_SMALL_SIZES);
+    buffer->capacity = kFirstCapacity;
+    buffer->changes =
+        static_cast<Change *>(MemoryContextAlloc(buffer->array, sizeof(Change) * kFirstCapacity));
 }
 
 void DeleteBuffer(ChangeBuffer *buffer) {
@@ -229,9 +237,7 @@ ChangeBuffer *GetChangeBuffer(const IndexTable *table) {
                         errmsg("index table \"%s\" has not the columns it was created with",
                                RelationGetRelationName(rel)),
                         errhint("Drop it and create it again."), errtable(rel)));
-    buffer->entries = NewEntryContext(buffer);
-    buffer->capacity = 16;
-    buffer->changes = static_cast<Change *>(palloc(sizeof(Change) * buffer->capacity));
+    StartAfresh(buffer);
     MemoryContextSwitchTo(caller);
     table_close(rel, NoLock);
     buffer->next = buffers;
@@ -298,19 +304,28 @@ NetChanges TakeChanges(ChangeBuffer *buffer, MemoryContext batch) {
         return static_cast<Change *>(
             MemoryContextAllocHuge(CurrentMemoryContext, sizeof(Change) * Max(1, room)));
     };
-    Change *taken = allocate(count);
-    memcpy(taken, buffer->changes + first, sizeof(Change) * count);
+    Change *taken = buffer->changes;
     buffer->count = first;
+    bool is_small = buffer->capacity == kFirstCapacity;
+    if (first > 0 || is_small) {
+        taken = allocate(count);
+        for (uint32 i = 0; i < count; i++) {
+            taken[i] = buffer->changes[first + i];
+            taken[i].entry = heap_copytuple(taken[i].entry);
+        }
+    }
     if (first == 0) {
-        // The tuples go with the batch, the buffer starts afresh.
-        MemoryContextSetParent(buffer->entries, batch);
-        buffer->entries = NewEntryContext(buffer);
         captured_bytes -= Min(captured_bytes, buffer->entry_bytes);
         buffer->entry_bytes = 0;
         buffer->sequence = 0;
-    } else {
-        for (uint32 i = 0; i < count; i++)
-            taken[i].entry = heap_copytuple(taken[i].entry);
+        if (is_small) {
+            MemoryContextReset(buffer->entries);
+        } else {
+            // Everything goes with the batch.
+            MemoryContextSetParent(buffer->entries, batch);
+            MemoryContextSetParent(buffer->array, batch);
+            StartAfresh(buffer);
+        }
     }
 
     if (count == 1) {

@@ -47,6 +47,7 @@ struct ChangeBuffer {
     AttrNumber *attnos;            // of the live columns, in order
     MemoryContext context;
     MemoryContext entries; // holds the tuples
+    MemoryContext array;   // holds `changes`
     Size entry_bytes;
     Change *changes;
     uint32 count;

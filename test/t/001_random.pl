@@ -178,7 +178,7 @@ sub report
 	my $first = $last > 30 ? $last - 30 : 0;
 	diag("seed $seed, statement $failure->{unit}: $failure->{message}");
 	diag('the last statements:');
-	diag("-- $_\n$units->[$_]{sql}") foreach $first .. $last;
+	diag(substr("$_: $units->[$_]{sql}", 0, 300)) foreach $first .. $last;
 	my $setup = "$ENV{TESTDIR}/random_failure_setup.sql";
 	if (open my $out, '>:encoding(UTF-8)', $setup)
 	{
@@ -202,6 +202,14 @@ sub report
 }
 
 # --- Damage -------------------------------------------------------------------------
+
+# The one value of a query, or its error.
+sub ask
+{
+	my ($db, $query) = @_;
+	my ($result, $stdout, $stderr) = $node->psql($db, "SELECT $query");
+	return $result == 0 ? $stdout : $stderr;
+}
 
 # Damages entries behind the extension's back. verify must report as many problems as the oracle
 # finds, repair must mend them.
@@ -230,16 +238,16 @@ sub damage_and_repair
 		  "UPDATE $name SET $_ = NULL WHERE " . $picked->()
 		  foreach pick(@copies) // ();
 		# Some are refused: an index table may be unique.
-		$node->psql($db, $_) foreach RandomTables::some(1 + int(rand(4)), @damage);
+		@damage = RandomTables::some(1 + int(rand(4)), @damage);
+		$node->psql($db, $_) foreach @damage;
 
 		my $expected = $node->safe_psql($db, "SELECT oracle.problems('$name')");
-		my $found = $node->safe_psql($db, "SELECT count(*) FROM index_table.verify('$name')");
-		my $mended = $node->safe_psql($db, "SELECT index_table.repair('$name')");
-		my $again = $node->safe_psql($db, "SELECT index_table.repair('$name')");
+		my ($found, $mended, $again) = map { ask($db, $_) } "count(*) FROM index_table.verify('$name')",
+		  ("index_table.repair('$name')") x 2;
 		$problems += $expected;
 		next if "$found $mended $again" eq "$expected $expected 0";
 		fail("$name: oracle $expected problems, verify $found, repair $mended and then $again");
-		diag("seed $seed\n$table->{create}@damage");
+		diag("seed $seed\n", $table->{create}, map { "$_;\n" } @damage);
 	}
 	ok($problems > 0, "$db: $problems problems, all found and mended");
 	oracle_ok($node, $db, "$db: in step after repair");
@@ -271,7 +279,7 @@ foreach my $number (1 .. $schemas)
 	my $error = set_up($db, $schema);
 	unless (is($error, '', "$db: index tables over empty and full tables"))
 	{
-		diag("seed $seed\n", map { $_->{create} } @{ $schema->{tables} });
+		diag("seed $seed");
 		next;
 	}
 	my $start = time();

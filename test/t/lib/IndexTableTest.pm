@@ -111,7 +111,8 @@ sub oracle_sql
 		# EXCEPT ALL both ways, in one pass.
 		$checks .= qq{
 	IF to_regclass($name) IS NOT NULL THEN
-		SELECT string_agg(CASE WHEN u.n > 0 THEN 'missing ' ELSE 'extra ' END || u.image, ', ') INTO difference
+		SELECT string_agg(CASE WHEN u.n > 0 THEN 'missing ' ELSE 'extra ' END
+		                  || regexp_replace(u.image, '\\w{40,}', '[long]', 'g'), ', ') INTO difference
 		  FROM (SELECT e.image, sum(e.n) AS n FROM ($table->{expected} UNION ALL $table->{stored}) e
 		         GROUP BY e.image HAVING sum(e.n) <> 0 LIMIT 8) u;
 		IF difference IS NOT NULL THEN

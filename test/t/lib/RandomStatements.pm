@@ -165,10 +165,10 @@ sub rotate
 	my $column = pick(qw(uniq ucode ucost utags));
 	my $some = chance(0.5) ? 'true' : condition($base);
 	return
-	    "UPDATE $name SET $column = s.given FROM (SELECT tableoid AS o, ctid AS c, "
+	    "UPDATE $name SET $column = s.given FROM (SELECT tableoid AS leaf, ctid AS place, "
 	  . "coalesce(lead($column) OVER w, first_value($column) OVER w) AS given FROM $name "
 	  . "WHERE $column IS NOT NULL AND ($some) WINDOW w AS (ORDER BY md5($column\::text))) s "
-	  . "WHERE $name.tableoid = s.o AND $name.ctid = s.c";
+	  . "WHERE $name.tableoid = s.leaf AND $name.ctid = s.place";
 }
 
 sub shift_keys
@@ -194,7 +194,7 @@ sub two_at_once
 {
 	my ($base) = @_;
 	my @parts = map { pick(\&update, \&insert, \&delete_rows)->($base) } 1 .. 2;
-	s/ RETURNING .*// foreach @parts;
+	@parts = map { without_result($_) } @parts;
 	return "WITH w1 AS ($parts[0] RETURNING b), w2 AS ($parts[1] RETURNING b) SELECT count(*) FROM w1, w2";
 }
 
@@ -264,6 +264,15 @@ sub statement
 	return pick(@statements)->($base);
 }
 
+# As plpgsql takes it.
+sub without_result
+{
+	my ($statement) = @_;
+	return 'PERFORM run(' . quote_literal($statement) . ')' if $statement =~ /^WITH w1/;
+	$statement =~ s/ RETURNING .*// if $statement !~ /^WITH/;
+	return $statement;
+}
+
 # --- Around statements -----------------------------------------------------------------
 
 # As one statement that PostgreSQL runs: alone, or in a block or function with others.
@@ -278,8 +287,7 @@ sub command
 	  if $what < 0.84;
 	my $base = pick(@{ $schema->{bases} });
 	return "UPDATE $base->{name} SET b = b + try(" . quote_literal($inner[0]) . ') WHERE ' . condition($base) if $what < 0.86;
-	s/ RETURNING .*// foreach @inner;
-	@inner = map { /^(SELECT|WITH w1)/ ? "PERFORM run(" . quote_literal($_) . ')' : $_ } @inner;
+	@inner = map { without_result($_) } @inner;
 	my $end = pick('', '', "RAISE 'undone';", 'PERFORM 1 / 0;');
 	return "DO \$do\$ BEGIN $inner[0]; BEGIN $inner[1]; $inner[2]; $end EXCEPTION WHEN OTHERS THEN "
 	  . (chance(0.5) ? 'NULL' : $inner[3])
@@ -452,8 +460,7 @@ sub generate
 		}
 		elsif ($what < 0.84)
 		{
-			my @inner = grep { !/^(SELECT|WITH w1)/ } map { statement($schema) } 1 .. 5;
-			s/ RETURNING .*// foreach @inner;
+			my @inner = map { without_result(statement($schema)) } 1 .. 5;
 			push @units, unit('DO $do$ BEGIN ' . join(' ', map { "$_; " . pick('COMMIT;', 'ROLLBACK;', '') } @inner) . ' END $do$');
 		}
 		else { push @units, transaction_units($schema); }

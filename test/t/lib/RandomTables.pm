@@ -585,9 +585,9 @@ sub generate
 		  . join(",\n", map { my $row = $_; '(' . join(', ', map { $_ eq 'id' ? id_value($base, $row) : value($base, $_) } @given) . ')' } 1 .. 50)
 		  . ";\n";
 		$setup .= "UPDATE $name SET uniq = s.n, ucode = 'u' || s.n, ucost = s.n + 0.25, utags = ARRAY[s.n, 10000 + s.n]"
-		  . " FROM (SELECT tableoid AS o, ctid AS c, row_number() OVER () AS n FROM $name) s WHERE $name.tableoid = o AND $name.ctid = c AND s.n % 3 < 2;\n";
+		  . " FROM (SELECT tableoid AS leaf, ctid AS place, row_number() OVER () AS n FROM $name) s WHERE $name.tableoid = leaf AND $name.ctid = place AND s.n % 3 < 2;\n";
+		$setup .= "ALTER TABLE $name DROP COLUMN junk2;\n";
 		$finish .= make_triggers($base);
-		$finish .= "ALTER TABLE $name DROP COLUMN junk2;\n";
 		$finish .= "VACUUM ANALYZE $name;\n";
 		$prepare .= prepared_statements($base);
 	}
