@@ -38,6 +38,33 @@ void AppendCollation(StringInfo sql, const KeyColumn &column) {
         appendStringInfo(sql, " COLLATE %s", generate_collation_name(column.collation));
 }
 
+// Whether values of a key column that compare equal are the same byte by byte.
+bool EqualityIsIdentity(const KeyColumn &column) {
+    Oid input = get_opclass_input_type(column.opclass);
+    Oid procedure =
+        get_opfamily_proc(get_opclass_family(column.opclass), input, input, BTEQUALIMAGE_PROC);
+    return OidIsValid(procedure) &&
+           DatumGetBool(OidFunctionCall1Coll(procedure, column.collation, ObjectIdGetDatum(input)));
+}
+
+// The distinct elements of a multi-valued key, as the row trigger finds them: of those that are
+// equal but not the same, such as 1.0 and 1.00, the first.
+void AppendDistinctElements(StringInfo sql, Relation base, const KeyColumn &column, int number) {
+    StringInfoData value;
+    initStringInfo(&value);
+    appendStringInfo(&value, "(%s)", DeparseKeyValue(base, column, "b"));
+    AppendCollation(&value, column);
+    if (EqualityIsIdentity(column))
+        appendStringInfo(sql, " CROSS JOIN LATERAL (SELECT DISTINCT %s AS c%d) AS m", value.data,
+                         number);
+    else
+        appendStringInfo(sql,
+                         " CROSS JOIN LATERAL (SELECT DISTINCT ON (w.v) w.v AS c%d FROM (SELECT s.v, "
+                         "row_number() OVER () AS n FROM (SELECT %s AS v) AS s) AS w ORDER BY w.v, "
+                         "w.n) AS m",
+                         number, value.data);
+}
+
 char *OperatorName(Oid op) {
     HeapTuple tuple = SearchSysCache1(OPEROID, ObjectIdGetDatum(op));
     if (!HeapTupleIsValid(tuple))
@@ -86,10 +113,7 @@ char *RecomputationQuery(Relation base, const IndexTable *table, int64 ticket, O
                      QualifiedName(source));
     if (table->key.multi_valued >= 0) {
         const KeyColumn &column = table->key.columns[table->key.multi_valued];
-        appendStringInfo(&sql, " CROSS JOIN LATERAL (SELECT DISTINCT (%s)",
-                         DeparseKeyValue(base, column, "b"));
-        AppendCollation(&sql, column);
-        appendStringInfo(&sql, " AS c%d) AS m", table->key.multi_valued + 1);
+        AppendDistinctElements(&sql, base, column, table->key.multi_valued + 1);
     }
     if (table->predicate)
         appendStringInfo(

@@ -509,7 +509,7 @@ sub make_index_table
 	my $table = describe(
 		name => $name,
 		base => $base->{name},
-		key => [ map { $_->[1] } @parts ],
+		key => [ map { $_->[0] =~ /( COLLATE "\w+")/ ? "$_->[1]$1" : $_->[1] } @parts ],
 		elements => $many ? $many->[3] : undef,
 		predicate => $predicate ? $predicate->[1] : undef,
 		copies => [ @identity, @copied ],
