@@ -20,16 +20,22 @@ void UseMaintenanceSettings() {
 }
 
 void Load(Relation base, const IndexTable *table, Progress *progress) {
-    char *sql =
-        psprintf("%s%s", RecomputationQuery(base, table, progress->ticket), OrderByEntry(table));
+    char *sql = psprintf("%s%s", RecomputationQuery(base, table, "$1"), OrderByEntry(table));
     int guc_level = NewGUCNestLevel();
     UseMaintenanceSettings();
     if (SPI_connect() != SPI_OK_CONNECT)
         elog(ERROR, "SPI_connect failed");
-    SPIPlanPtr plan = SPI_prepare_cursor(sql, 0, nullptr, CURSOR_OPT_PARALLEL_OK);
+    Oid ticket_type = INT8OID;
+    SPIPlanPtr plan = SPI_prepare_cursor(sql, 1, &ticket_type, CURSOR_OPT_PARALLEL_OK);
     if (!plan)
         elog(ERROR, "SPI_prepare failed: %s", SPI_result_code_string(SPI_result));
+    ParamListInfo ticket = makeParamList(1);
+    ticket->params[0] = {.value = Int64GetDatum(progress->ticket),
+                         .isnull = false,
+                         .pflags = PARAM_FLAG_CONST,
+                         .ptype = ticket_type};
     SPIExecuteOptions options = {};
+    options.params = ticket;
     // Under an older transaction snapshot rows committed before the lock was granted would be
     // missed; read_only makes SPI use the active snapshot as it is.
     options.read_only = true;

@@ -387,13 +387,14 @@ void RecordDependencies(Relation base, const IndexTable *table) {
                             table->identity[i].base_attno);
         recordDependencyOn(&self, &referenced, DEPENDENCY_AUTO);
     }
-    for (int i = 0; i < table->include_count; i++) {
-        ObjectAddress copy;
-        ObjectAddressSubSet(copy, RelationRelationId, table->relid, table->include[i].position + 1);
-        ObjectAddressSubSet(referenced, RelationRelationId, table->base,
-                            table->include[i].base_attno);
-        recordDependencyOn(&copy, &referenced, DEPENDENCY_AUTO);
-    }
+    ListCell *cell;
+    foreach (cell, find_all_inheritors(table->relid, NoLock, nullptr))
+        for (const CopiedColumn &column : std::span(table->include, table->include_count)) {
+            ObjectAddress copy;
+            ObjectAddressSubSet(copy, RelationRelationId, lfirst_oid(cell), column.position + 1);
+            ObjectAddressSubSet(referenced, RelationRelationId, table->base, column.base_attno);
+            recordDependencyOn(&copy, &referenced, DEPENDENCY_AUTO);
+        }
 }
 
 Oid Create(const CreateArguments &arguments) {

@@ -115,8 +115,8 @@ void EnterRows(Relation base, Oid leaf) {
         Progress *progress = BeginProgress(table->base, table->relid, ShareRowExclusiveLock);
         StartCounting(progress, list_make1_oid(leaf), 0);
         ReportPhase(progress, Phase::Loading);
-        Execute(psprintf("INSERT INTO %s %s", name,
-                         RecomputationQuery(base, table, progress->ticket, leaf)));
+        Execute(psprintf("INSERT INTO %s %s", name, RecomputationQuery(base, table, "$1", leaf)),
+                progress->ticket);
         EndProgress(progress);
     }
 }

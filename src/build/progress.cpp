@@ -178,6 +178,12 @@ using namespace index_table;
 SQL_FUNCTION(index_table_count_row) {
     Oid leaf_oid = PG_GETARG_OID(0);
     int64 ticket = PG_GETARG_INT64(1);
+    if (ticket == 0) { // no build: the number alone
+        std::optional<PartitionNumber> number = FindPartitionNumber(leaf_oid);
+        if (!number)
+            PG_RETURN_NULL();
+        PG_RETURN_INT32(number->id);
+    }
     if (!counter.shared || counter.ticket != ticket)
         Attach(ticket);
     if (!counter.current || counter.current->leaf != leaf_oid) {

@@ -25,6 +25,17 @@ void Execute(const char *sql) {
     SPI_finish();
 }
 
+void Execute(const char *sql, int64 parameter) {
+    if (SPI_connect() != SPI_OK_CONNECT)
+        elog(ERROR, "SPI_connect failed");
+    Oid type = INT8OID;
+    Datum value = Int64GetDatum(parameter);
+    int result = SPI_execute_with_args(sql, 1, &type, &value, nullptr, false, 0);
+    if (result < 0)
+        elog(ERROR, "SPI_execute failed: %s", SPI_result_code_string(result));
+    SPI_finish();
+}
+
 char *QualifiedName(Oid relid) {
     return quote_qualified_identifier(get_namespace_name(get_rel_namespace(relid)),
                                       get_rel_name(relid));
@@ -58,11 +69,12 @@ void AppendDistinctElements(StringInfo sql, Relation base, const KeyColumn &colu
         appendStringInfo(sql, " CROSS JOIN LATERAL (SELECT DISTINCT %s AS c%d) AS m", value.data,
                          number);
     else
-        appendStringInfo(sql,
-                         " CROSS JOIN LATERAL (SELECT DISTINCT ON (w.v) w.v AS c%d FROM (SELECT s.v, "
-                         "row_number() OVER () AS n FROM (SELECT %s AS v) AS s) AS w ORDER BY w.v, "
-                         "w.n) AS m",
-                         number, value.data);
+        appendStringInfo(
+            sql,
+            " CROSS JOIN LATERAL (SELECT DISTINCT ON (w.v) w.v AS c%d FROM (SELECT s.v, "
+            "row_number() OVER () AS n FROM (SELECT %s AS v) AS s) AS w ORDER BY w.v, "
+            "w.n) AS m",
+            number, value.data);
 }
 
 char *OperatorName(Oid op) {
@@ -85,7 +97,7 @@ char *KeyOperator(const KeyColumn &column, StrategyNumber strategy) {
         get_opfamily_member(get_opclass_family(column.opclass), input, input, strategy));
 }
 
-char *RecomputationQuery(Relation base, const IndexTable *table, int64 ticket, Oid leaf) {
+char *RecomputationQuery(Relation base, const IndexTable *table, const char *ticket, Oid leaf) {
     StringInfoData sql;
     initStringInfo(&sql);
     appendStringInfoString(&sql, "SELECT ");
@@ -99,7 +111,7 @@ char *RecomputationQuery(Relation base, const IndexTable *table, int64 ticket, O
             appendStringInfo(&sql, " AS c%d, ", i + 1);
         }
     }
-    appendStringInfo(&sql, "index_table.count_row(b.tableoid, " INT64_FORMAT ") AS c%d", ticket,
+    appendStringInfo(&sql, "index_table.count_row(b.tableoid, %s) AS c%d", ticket,
                      table->partition_position() + 1);
     for (int i = 0; i < table->copied_count; i++) {
         Form_pg_attribute att =
@@ -120,6 +132,23 @@ char *RecomputationQuery(Relation base, const IndexTable *table, int64 ticket, O
             &sql, " WHERE %s",
             DeparseExprWithAlias(base, reinterpret_cast<Node *>(table->predicate), "b"));
     return sql.data;
+}
+
+void AppendStoredColumns(StringInfo sql, Relation rel, const IndexTable *table) {
+    int live = 0;
+    for (int i = 0; i < RelationGetNumberOfAttributes(rel) && live < table->column_count; i++) {
+        Form_pg_attribute att = TupleDescAttr(RelationGetDescr(rel), i);
+        if (att->attisdropped)
+            continue;
+        appendStringInfo(sql, "%s%s AS c%d", live ? ", " : "",
+                         quote_identifier(NameStr(att->attname)), live + 1);
+        live++;
+    }
+    if (live < table->column_count)
+        ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                        errmsg("index table \"%s\" has not the columns it was created with",
+                               RelationGetRelationName(rel)),
+                        errhint("Drop it and create it again."), errtable(rel)));
 }
 
 char *OrderByEntry(const IndexTable *table) {

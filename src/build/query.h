@@ -17,15 +17,21 @@ void LeaveOwner(const OwnerContext &context);
 
 // Connects to SPI, runs one statement and disconnects; raises where it fails.
 void Execute(const char *sql);
+// The same for a statement with a bigint parameter.
+void Execute(const char *sql, int64 parameter);
 
 // "schema"."name"
 char *QualifiedName(Oid relid);
 
 // SELECT … FROM the base table: the entries that an index table should hold, its columns in order
-// and named c1, c2, …; `ticket` as for index_table.count_row(). From the rows of `leaf` alone where
-// that is valid.
-char *RecomputationQuery(Relation base, const IndexTable *table, int64 ticket,
+// and named c1, c2, …; `ticket` is the second argument of index_table.count_row(). From the rows of
+// `leaf` alone where that is valid.
+char *RecomputationQuery(Relation base, const IndexTable *table, const char *ticket,
                          Oid leaf = InvalidOid);
+
+// "town" AS c1, … : the columns of the index table named as those of RecomputationQuery. Raises
+// 55000 where the table has been deprived of some.
+void AppendStoredColumns(StringInfo sql, Relation rel, const IndexTable *table);
 
 // ORDER BY the index table's B-tree order over columns c1, c2, ….
 char *OrderByEntry(const IndexTable *table);

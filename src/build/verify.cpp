@@ -48,7 +48,7 @@ char *JsonObject(Relation rel, const IndexTable *table, std::span<const int> pos
 }
 
 // One row for each stored or recomputed entry of a group that is not in order.
-char *ComparisonQuery(Relation base, Relation rel, const IndexTable *table, int64 ticket) {
+char *ComparisonQuery(Relation base, Relation rel, const IndexTable *table) {
     StringInfoData columns, group, stored, sql;
     initStringInfo(&columns);
     initStringInfo(&group);
@@ -58,9 +58,8 @@ char *ComparisonQuery(Relation base, Relation rel, const IndexTable *table, int6
         appendStringInfo(&columns, "%sc%d", i ? ", " : "", i + 1);
         if (i < table->group_count())
             appendStringInfo(&group, "%sc%d", i ? ", " : "", i + 1);
-        appendStringInfo(&stored, "%s%s AS c%d", i ? ", " : "",
-                         quote_identifier(ColumnName(rel, table, i)), i + 1);
     }
+    AppendStoredColumns(&stored, rel, table);
     int *positions = static_cast<int *>(palloc(sizeof(int) * table->column_count));
     for (int i = 0; i < table->key.count; i++)
         positions[i] = i;
@@ -86,7 +85,7 @@ char *ComparisonQuery(Relation base, Relation rel, const IndexTable *table, int6
         "WINDOW g AS (PARTITION BY %s)) AS v "
         "WHERE entries <> expected OR imbalance <> 0",
         key, identity, columns.data, group.data, columns.data,
-        RecomputationQuery(base, table, ticket), stored.data, QualifiedName(table->relid),
+        RecomputationQuery(base, table, "$1"), stored.data, QualifiedName(table->relid),
         table->base, group.data);
     return sql.data;
 }
@@ -106,14 +105,16 @@ void Compare(Relation base, const IndexTable *table, Progress *progress, Phase p
     }
     StartCounting(progress, ListPartitions(table->base), static_cast<int64>(estimate));
     ReportPhase(progress, phase);
-    char *sql = ComparisonQuery(base, rel, table, progress->ticket);
+    char *sql = ComparisonQuery(base, rel, table);
     if (SPI_connect() != SPI_OK_CONNECT)
         elog(ERROR, "SPI_connect failed");
-    SPIPlanPtr plan = SPI_prepare(sql, 0, nullptr);
+    Oid ticket_type = INT8OID;
+    Datum ticket = Int64GetDatum(progress->ticket);
+    SPIPlanPtr plan = SPI_prepare(sql, 1, &ticket_type);
     if (!plan)
         elog(ERROR, "SPI_prepare failed: %s", SPI_result_code_string(SPI_result));
     PushActiveSnapshot(GetLatestSnapshot());
-    Portal portal = SPI_cursor_open(nullptr, plan, nullptr, nullptr, true);
+    Portal portal = SPI_cursor_open(nullptr, plan, &ticket, nullptr, true);
     do {
         SPI_cursor_fetch(portal, true, 1000);
         for (uint64 i = 0; i < SPI_processed; i++)
@@ -176,14 +177,21 @@ int64 Mend(Relation base, const IndexTable *table) {
         }
         // Inserted by the flush below, after every deletion: a unique key may change hands.
         AddChange(buffer, entry, ChangeKind::Insert, command);
+        if (IsFull(buffer) && !table->is_unique)
+            FlushChanges();
     };
+    // Dead entries are no problems, but may hold a unique key.
+    Execute(psprintf("DELETE FROM %s WHERE partition_id IS NULL OR partition_id NOT IN (SELECT "
+                     "p.partition_id FROM index_table.partition AS p WHERE p.base = %u)",
+                     QualifiedName(table->relid), table->base));
     Compare(base, table, progress, Phase::Repairing, consume);
     FlushChanges();
     EndProgress(progress);
     return problems;
 }
 
-void PutProblem(ReturnSetInfo *result, HeapTuple row, TupleDesc descriptor, int partition_column) {
+void PutProblem(ReturnSetInfo *result, Oid base, HeapTuple row, TupleDesc descriptor,
+                int partition_column) {
     bool isnull;
     if (!DatumGetBool(SPI_getbinval(row, descriptor, kIsFirst, &isnull)))
         return;
@@ -191,7 +199,7 @@ void PutProblem(ReturnSetInfo *result, HeapTuple row, TupleDesc descriptor, int 
     bool nulls[4] = {};
     values[0] = SPI_getbinval(row, descriptor, kProblem, &nulls[0]);
     int32 partition = DatumGetInt32(SPI_getbinval(row, descriptor, partition_column, &isnull));
-    Oid leaf = FindPartition(partition);
+    Oid leaf = FindPartition(base, partition);
     values[1] = ObjectIdGetDatum(leaf);
     nulls[1] = !OidIsValid(leaf);
     values[2] = SPI_getbinval(row, descriptor, kKeyJson, &nulls[2]);
@@ -213,7 +221,7 @@ SQL_FUNCTION(index_table_verify) {
     Progress *progress = BeginProgress(table->base, table->relid, AccessShareLock);
     int partition_column = kEntry + table->partition_position();
     Compare(base, table, progress, Phase::Verifying, [&](HeapTuple row, TupleDesc descriptor) {
-        PutProblem(result, row, descriptor, partition_column);
+        PutProblem(result, table->base, row, descriptor, partition_column);
     });
     EndProgress(progress);
     LeaveOwner(owner);

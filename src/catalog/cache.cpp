@@ -19,6 +19,7 @@ struct WatchedRelation {
 
 struct LeafEntry {
     int32 partition_id; // hash key
+    Oid base;
     Oid leaf;
 };
 
@@ -178,7 +179,7 @@ const IndexTable *GetIndexTable(Oid relid) {
     return table;
 }
 
-Oid FindPartition(int32 partition_id) {
+Oid FindPartition(Oid base, int32 partition_id) {
     CreateTables();
     if (leaves_outdated) {
         hash_destroy(leaves);
@@ -188,13 +189,15 @@ Oid FindPartition(int32 partition_id) {
     LeafEntry *entry =
         static_cast<LeafEntry *>(hash_search(leaves, &partition_id, HASH_FIND, nullptr));
     if (entry)
-        return entry->leaf;
-    Oid leaf = ReadPartition(partition_id);
+        return entry->base == base ? entry->leaf : InvalidOid;
+    Oid owner = InvalidOid;
+    Oid leaf = ReadPartition(partition_id, &owner);
     if (OidIsValid(leaf) && !leaves_outdated) {
         entry = static_cast<LeafEntry *>(hash_search(leaves, &partition_id, HASH_ENTER, nullptr));
+        entry->base = owner;
         entry->leaf = leaf;
     }
-    return leaf;
+    return owner == base ? leaf : InvalidOid;
 }
 
 void InitializeCatalogCache() {

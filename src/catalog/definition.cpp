@@ -357,13 +357,14 @@ std::optional<PartitionNumber> FindPartitionNumber(Oid leaf) {
     return number;
 }
 
-Oid ReadPartition(int32 partition_id) {
+Oid ReadPartition(int32 partition_id, Oid *base) {
     Oid leaf = InvalidOid;
     CatalogScan scan("partition", "partition_pkey", F_INT4EQ, Int32GetDatum(partition_id),
                      AccessShareLock);
     if (HeapTuple tuple = scan.Next()) {
         bool isnull;
         leaf = DatumGetObjectId(scan.Get(tuple, kPartRelation, &isnull));
+        *base = DatumGetObjectId(scan.Get(tuple, kPartBase, &isnull));
     }
     scan.End();
     return leaf;

@@ -96,8 +96,9 @@ struct PartitionNumber {
 // The live number of a leaf and the base table it belongs to. Not cached.
 std::optional<PartitionNumber> FindPartitionNumber(Oid leaf);
 
-// The leaf with a live partition number, InvalidOid for a number that is not live. Cached.
-Oid FindPartition(int32 partition_id);
+// The leaf of a base table with a live partition number, InvalidOid for a number that is not live.
+// Cached.
+Oid FindPartition(Oid base, int32 partition_id);
 
 // Changes whenever anything that was looked up may have become outdated.
 uint64 CacheGeneration();

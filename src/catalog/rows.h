@@ -23,8 +23,8 @@ struct CatalogScan {
 
 // The index tables of a base table, parsed: a list of IndexTable.
 List *ReadDefinitions(Relation base);
-// The leaf that has a number, InvalidOid where the number is not live.
-Oid ReadPartition(int32 partition_id);
+// The leaf that has a number and its base table, InvalidOid where the number is not live.
+Oid ReadPartition(int32 partition_id, Oid *base);
 bool HasRetiredPartitions(Oid base);
 
 } // namespace index_table

@@ -62,6 +62,27 @@ inline TM_Result UpdateTuple(Relation rel, ItemPointer tid, TupleTableSlot *slot
 #endif
 }
 
+// Gives an executor state a range table of one relation: what PostgreSQL reports of a violated
+// constraint, and which columns a trigger is told of, come from there.
+inline void InitRangeTable(EState *estate, Relation rel) {
+    RangeTblEntry *entry = makeNode(RangeTblEntry);
+    entry->rtekind = RTE_RELATION;
+    entry->relid = RelationGetRelid(rel);
+    entry->relkind = rel->rd_rel->relkind;
+    entry->rellockmode = RowExclusiveLock;
+#if PG_VERSION_NUM >= 180000
+    List *permissions = NIL;
+    addRTEPermissionInfo(&permissions, entry);
+    ExecInitRangeTable(estate, list_make1(entry), permissions, bms_make_singleton(1));
+#elif PG_VERSION_NUM >= 160000
+    List *permissions = NIL;
+    addRTEPermissionInfo(&permissions, entry);
+    ExecInitRangeTable(estate, list_make1(entry), permissions);
+#else
+    ExecInitRangeTable(estate, list_make1(entry));
+#endif
+}
+
 // Inserts index tuples for a slot through the executor, all indexes of the relation.
 inline List *InsertIndexTuples(ResultRelInfo *relinfo, TupleTableSlot *slot, EState *estate,
                                bool update) {

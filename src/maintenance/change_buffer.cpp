@@ -116,6 +116,51 @@ void Divide(Change *changes, uint32 count, NetChanges *net) {
             net->inserts[net->insert_count++] = changes[insert];
 }
 
+// Eight bytes of an entry's key from `offset` on.
+uint64 KeyWord(const Change &change, uint32 offset) {
+    unsigned char bytes[8] = {};
+    if (offset < change.key_length)
+        memcpy(bytes, DataOf(change) + offset, Min(8, change.key_length - offset));
+    uint64 word = 0;
+    for (unsigned char byte : bytes)
+        word = word << 8 | byte;
+    return word;
+}
+
+// The changes in order, in a new array. What is moved about is small, and settles nearly every
+// comparison: 24 bytes of the key and, when that is the whole of it, eight of the identity.
+Change *Sort(const ChangeBuffer *buffer, const Change *changes, uint32 count) {
+    struct SortKey {
+        uint64 words[4];
+        uint32 index;
+    };
+    SortKey *keys = static_cast<SortKey *>(
+        MemoryContextAllocHuge(CurrentMemoryContext, sizeof(SortKey) * count));
+    bool is_varlena = TupleDescAttr(buffer->key_descriptor, 0)->attlen == -1;
+    for (uint32 i = 0; i < count; i++) {
+        const Change &change = changes[i];
+        uint32 skip = 0;
+        if (is_varlena && change.key_length > 0)
+            skip = VARATT_IS_1B(DataOf(change)) ? VARHDRSZ_SHORT : VARHDRSZ;
+        bool whole = change.key_length <= skip + 24 && !buffer->table->is_unique;
+        keys[i] = {.words = {change.key_prefix, KeyWord(change, skip + 8),
+                             KeyWord(change, skip + 16), whole ? change.identity_prefix : 0},
+                   .index = i};
+    }
+    std::sort(keys, keys + count, [changes](const SortKey &a, const SortKey &b) {
+        for (int i = 0; i < 4; i++)
+            if (a.words[i] != b.words[i])
+                return a.words[i] < b.words[i];
+        return IsBefore(changes[a.index], changes[b.index]);
+    });
+    Change *sorted =
+        static_cast<Change *>(MemoryContextAllocHuge(CurrentMemoryContext, sizeof(Change) * count));
+    for (uint32 i = 0; i < count; i++)
+        sorted[i] = changes[keys[i].index];
+    pfree(keys);
+    return sorted;
+}
+
 TupleDesc FirstColumns(TupleDesc descriptor, int count) {
     TupleDesc first = CreateTupleDescCopy(descriptor);
     first->natts = count;
@@ -335,7 +380,7 @@ NetChanges TakeChanges(ChangeBuffer *buffer, MemoryContext batch) {
         return net;
     }
 
-    std::sort(taken, taken + count, IsBefore);
+    taken = Sort(buffer, taken, count);
     // What only inserts or only deletes has nothing to net.
     uint32 deletes = std::count_if(taken, taken + count, [](const Change &change) {
         return change.kind == ChangeKind::Delete;
@@ -351,6 +396,15 @@ NetChanges TakeChanges(ChangeBuffer *buffer, MemoryContext batch) {
     net.replaced = allocate(Min(deletes, count - deletes));
     net.replacements = allocate(Min(deletes, count - deletes));
     for (uint32 start = 0; start < count;) {
+        // Most changes are alone with their key.
+        if (start + 1 == count || taken[start].key_prefix != taken[start + 1].key_prefix) {
+            if (taken[start].kind == ChangeKind::Delete)
+                net.deletes[net.delete_count++] = taken[start];
+            else
+                net.inserts[net.insert_count++] = taken[start];
+            start++;
+            continue;
+        }
         // A group is one row's entry under one key; for a unique index table, one key.
         uint32 key_mask = (1U << buffer->table->key.count) - 1;
         bool whole_key = buffer->table->is_unique && (taken[start].null_mask & key_mask) == 0;

@@ -200,6 +200,10 @@ bool HasUnflushedChanges(Oid index_table) {
     return buffer && buffer->count > 0;
 }
 
+bool IsInsideStatement() {
+    return depth > 1 || depth_unknown;
+}
+
 void InitializeFlush() {
     depth_unknown = IsTransactionState();
     previous_start = ExecutorStart_hook;

@@ -248,6 +248,7 @@ Target *OpenTarget(EntryWriter *writer, Oid relid, Relation opened) {
     TargetPlan *plan = target->plan = GetPlan(target->rel, writer->table);
     if (plan->general) {
         target->estate = CreateExecutorState();
+        compat::InitRangeTable(target->estate, target->rel);
         target->relinfo = makeNode(ResultRelInfo);
         InitResultRelInfo(target->relinfo, target->rel, 1, nullptr, 0);
         ExecOpenIndices(target->relinfo, false);
@@ -275,6 +276,7 @@ void CloseTarget(Target *target, bool close_rel) {
     for (int i = 0; i < target->batch_slots; i++)
         ExecDropSingleTupleTableSlot(target->batch[i]);
     if (target->estate) {
+        ExecResetTupleTable(target->estate->es_tupleTable, false);
         ExecCloseIndices(target->relinfo);
         FreeExecutorState(target->estate);
     } else {
@@ -468,8 +470,6 @@ bool FindEntry(EntryWriter *writer, Target *target, const Change &change, ItemPo
             break;
     }
     ExecClearTuple(target->found);
-    // Drops the pin on the index page, under the resource owner that took it.
-    index_rescan(scan, keys, key_count, nullptr, 0);
     MemoryContextSwitchTo(per_row);
     return found;
 }
@@ -555,6 +555,7 @@ EntryWriter *OpenWriter(const IndexTable *table, bool mid_statement, MemoryConte
 void CloseWriter(EntryWriter *writer) {
     if (writer->triggers) {
         AfterTriggerEndQuery(writer->triggers);
+        ExecResetTupleTable(writer->triggers->es_tupleTable, false);
         ExecCloseResultRelations(writer->triggers);
         FreeExecutorState(writer->triggers);
     }
@@ -681,12 +682,11 @@ void RemoveDeadDuplicates(EntryWriter *writer, const Change &change) {
         int32 partition =
             DatumGetInt32(slot_getattr(target->found, table->partition_position() + 1, &isnull));
         TM_FailureData failure;
-        if (isnull || !OidIsValid(FindPartition(partition)))
+        if (isnull || !OidIsValid(FindPartition(table->base, partition)))
             table_tuple_delete(target->rel, &target->found->tts_tid, GetCurrentCommandId(true),
                                SnapshotSelf, InvalidSnapshot, true, &failure, false);
     }
     ExecClearTuple(target->found);
-    index_rescan(scan, keys, key_count, nullptr, 0);
     MemoryContextReset(writer->per_row);
     MemoryContextSwitchTo(caller);
 }

@@ -346,7 +346,7 @@ List *FindBaseRows(BaseRows *rows, HeapTuple entry, TupleDesc descriptor) {
     Datum *values = static_cast<Datum *>(palloc(sizeof(Datum) * descriptor->natts));
     bool *nulls = static_cast<bool *>(palloc(sizeof(bool) * descriptor->natts));
     heap_deform_tuple(entry, descriptor, values, nulls);
-    Oid relid = FindPartition(DatumGetInt32(values[table->partition_position()]));
+    Oid relid = FindPartition(table->base, DatumGetInt32(values[table->partition_position()]));
     if (!OidIsValid(relid))
         return NIL;
     if (rows->row_security)

@@ -1,6 +1,7 @@
 #include "scan/entry_scan.h"
 
 #include "build/query.h"
+#include "maintenance/maintenance.h"
 
 namespace index_table {
 namespace {
@@ -13,7 +14,8 @@ struct PlanKey {
     uint64 table_serial;
     uint64 null_mask;
     int32 count;
-    int32 last;
+    int16 last;
+    int16 from_base;
 };
 struct PlanEntry {
     PlanKey key;
@@ -30,109 +32,106 @@ Oid OwnerOf(Oid relid) {
     return owner;
 }
 
-void CheckSnapshot(const IndexTable *table) {
-    if (!TransactionIdIsNormal(table->built) || TransactionIdIsCurrentTransactionId(table->built) ||
-        !XidInMVCCSnapshot(table->built, GetActiveSnapshot()))
-        return;
-    ereport(ERROR,
-            (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-             errmsg("index table \"%s\" was built after this transaction's snapshot was taken",
-                    get_rel_name(table->relid)),
-             errhint("Query the base table, or start a new transaction.")));
+// Whether the snapshot is older than the build of the index table: entries were written by the
+// transaction that built it, and a snapshot that does not see that one would find nothing.
+bool IsOlderThanBuild(const IndexTable *table) {
+    return TransactionIdIsNormal(table->built) &&
+           !TransactionIdIsCurrentTransactionId(table->built) &&
+           XidInMVCCSnapshot(table->built, GetActiveSnapshot());
 }
 
-const char *ColumnName(Relation rel, int position) {
-    for (int i = 0, live = 0; i < RelationGetNumberOfAttributes(rel); i++) {
-        Form_pg_attribute att = TupleDescAttr(RelationGetDescr(rel), i);
-        if (!att->attisdropped && live++ == position)
-            return quote_identifier(NameStr(att->attname));
-    }
-    ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-                    errmsg("index table \"%s\" has not the columns it was created with",
-                           RelationGetRelationName(rel))));
+// Whether rows have been changed whose own triggers have not fired yet: in the middle of the
+// statement that changes them.
+bool HasUncapturedRows(const IndexTable *table) {
+    if (!IsInsideStatement())
+        return false;
+    ListCell *cell;
+    foreach (cell, ListPartitions(table->base))
+        if (AfterTriggerPendingOnRel(lfirst_oid(cell)))
+            return true;
+    return false;
 }
 
 // How a column of the B-tree is compared and ordered.
-KeyColumn OrderOf(Relation rel, const IndexTable *table, int position) {
+KeyColumn OrderOf(Relation base, const IndexTable *table, int position) {
     if (position < table->key.count)
         return table->key.columns[position];
     KeyColumn column = {};
-    for (int i = 0, live = 0; i < RelationGetNumberOfAttributes(rel); i++) {
-        Form_pg_attribute att = TupleDescAttr(RelationGetDescr(rel), i);
-        if (!att->attisdropped && live++ == position) {
-            column.type = att->atttypid;
-            column.opclass = GetDefaultOpClass(att->atttypid, BTREE_AM_OID);
-        }
-    }
+    column.type = INT4OID; // partition_id
+    for (const CopiedColumn &copy : std::span(table->copied, table->copied_count))
+        if (copy.position == position)
+            column.type = TupleDescAttr(RelationGetDescr(base), copy.base_attno - 1)->atttypid;
+    column.opclass = GetDefaultOpClass(column.type, BTREE_AM_OID);
     return column;
 }
 
-Oid TypeOf(const KeyColumn &column) {
-    return getBaseType(column.type);
-}
-
-void AppendJson(StringInfo sql, Relation rel, Relation base,
-                std::span<const CopiedColumn> columns) {
+void AppendJson(StringInfo sql, Relation base, std::span<const CopiedColumn> columns) {
     appendStringInfoString(sql, ", jsonb_build_object(");
     for (Size i = 0; i < columns.size(); i++) {
         Form_pg_attribute att = TupleDescAttr(RelationGetDescr(base), columns[i].base_attno - 1);
-        appendStringInfo(sql, "%s%s, %s", i ? ", " : "", quote_literal_cstr(NameStr(att->attname)),
-                         ColumnName(rel, columns[i].position));
+        appendStringInfo(sql, "%s%s, c%d", i ? ", " : "", quote_literal_cstr(NameStr(att->attname)),
+                         columns[i].position + 1);
     }
     appendStringInfoChar(sql, ')');
 }
 
-SPIPlanPtr Prepare(const IndexTable *table, const EntryCondition &condition) {
-    Relation rel = table_open(table->relid, AccessShareLock);
+void AppendCondition(StringInfo sql, const KeyColumn &column, Bound bound, int position,
+                     int parameter) {
+    StrategyNumber after = column.descending ? BTLessStrategyNumber : BTGreaterStrategyNumber;
+    switch (bound) {
+    case Bound::Equal:
+    case Bound::After:
+        appendStringInfo(sql, "c%d %s $%d", position + 1,
+                         KeyOperator(column, bound == Bound::Equal ? BTEqualStrategyNumber : after),
+                         parameter);
+        break;
+    case Bound::IsNull:
+        appendStringInfo(sql, "c%d IS NULL", position + 1);
+        break;
+    case Bound::IsNotNull:
+        appendStringInfo(sql, "c%d IS NOT NULL", position + 1);
+        break;
+    }
+}
+
+SPIPlanPtr Prepare(const IndexTable *table, const EntryCondition &condition, bool from_base) {
     Relation base = relation_open(table->base, AccessShareLock);
     EntryOrder order = GetEntryOrder(table);
     StringInfoData sql;
     initStringInfo(&sql);
     appendStringInfoString(&sql, "SELECT ");
     for (int i = 0; i < table->column_count; i++)
-        appendStringInfo(&sql, "%s%s", i ? ", " : "", ColumnName(rel, i));
-    AppendJson(&sql, rel, base, {table->identity, static_cast<Size>(table->identity_count)});
-    AppendJson(&sql, rel, base, {table->include, static_cast<Size>(table->include_count)});
-    appendStringInfo(&sql, " FROM %s", QualifiedName(table->relid));
+        appendStringInfo(&sql, "%sc%d", i ? ", " : "", i + 1);
+    AppendJson(&sql, base, {table->identity, static_cast<Size>(table->identity_count)});
+    AppendJson(&sql, base, {table->include, static_cast<Size>(table->include_count)});
+    if (from_base) {
+        appendStringInfo(&sql, " FROM (%s) AS e", RecomputationQuery(base, table, "0"));
+    } else {
+        Relation rel = table_open(table->relid, AccessShareLock);
+        appendStringInfoString(&sql, " FROM (SELECT ");
+        AppendStoredColumns(&sql, rel, table);
+        appendStringInfo(&sql, " FROM %s) AS e", QualifiedName(table->relid));
+        table_close(rel, AccessShareLock);
+    }
 
     Oid types[INDEX_MAX_KEYS];
     for (int i = 0; i < condition.count; i++) {
-        const char *name = ColumnName(rel, order.positions[i]);
-        KeyColumn column = OrderOf(rel, table, order.positions[i]);
-        types[i] = TypeOf(column);
-        appendStringInfoString(&sql, i ? " AND " : " WHERE ");
+        KeyColumn column = OrderOf(base, table, order.positions[i]);
+        types[i] = getBaseType(column.type);
         Bound bound = i < condition.count - 1 ? Bound::Equal : condition.last;
         if (bound == Bound::Equal && condition.nulls[i])
             bound = Bound::IsNull;
-        switch (bound) {
-        case Bound::Equal:
-            appendStringInfo(&sql, "%s %s $%d", name, KeyOperator(column, BTEqualStrategyNumber),
-                             i + 1);
-            break;
-        case Bound::After:
-            appendStringInfo(&sql, "%s %s $%d", name,
-                             KeyOperator(column, column.descending ? BTLessStrategyNumber
-                                                                   : BTGreaterStrategyNumber),
-                             i + 1);
-            break;
-        case Bound::IsNull:
-            appendStringInfo(&sql, "%s IS NULL", name);
-            break;
-        case Bound::IsNotNull:
-            appendStringInfo(&sql, "%s IS NOT NULL", name);
-            break;
-        }
+        appendStringInfoString(&sql, i ? " AND " : " WHERE ");
+        AppendCondition(&sql, column, bound, order.positions[i], i + 1);
     }
     appendStringInfoString(&sql, " ORDER BY ");
     for (int i = 0; i < order.count; i++) {
-        KeyColumn column = OrderOf(rel, table, order.positions[i]);
+        KeyColumn column = OrderOf(base, table, order.positions[i]);
         StrategyNumber strategy =
             column.descending ? BTGreaterStrategyNumber : BTLessStrategyNumber;
-        appendStringInfo(&sql, "%s%s USING %s NULLS %s", i ? ", " : "",
-                         ColumnName(rel, order.positions[i]), KeyOperator(column, strategy),
-                         column.nulls_first ? "FIRST" : "LAST");
+        appendStringInfo(&sql, "%sc%d USING %s NULLS %s", i ? ", " : "", order.positions[i] + 1,
+                         KeyOperator(column, strategy), column.nulls_first ? "FIRST" : "LAST");
     }
-    table_close(rel, AccessShareLock);
     relation_close(base, AccessShareLock);
 
     SPIPlanPtr plan = SPI_prepare_cursor(sql.data, condition.count, types, CURSOR_OPT_FAST_PLAN);
@@ -141,12 +140,13 @@ SPIPlanPtr Prepare(const IndexTable *table, const EntryCondition &condition) {
     return plan;
 }
 
-SPIPlanPtr GetPlan(const IndexTable *table, const EntryCondition &condition) {
+SPIPlanPtr GetPlan(const IndexTable *table, const EntryCondition &condition, bool from_base) {
     PlanKey key;
     memset(&key, 0, sizeof(key));
     key.table_serial = table->serial;
     key.count = condition.count;
-    key.last = static_cast<int32>(condition.last);
+    key.last = static_cast<int16>(condition.last);
+    key.from_base = from_base;
     for (int i = 0; i < condition.count; i++)
         key.null_mask |= static_cast<uint64>(condition.nulls[i]) << i;
     if (plans && hash_get_num_entries(plans) >= kMaxKeptPlans) {
@@ -171,7 +171,7 @@ SPIPlanPtr GetPlan(const IndexTable *table, const EntryCondition &condition) {
     if (!found)
         entry->plan = nullptr;
     if (!entry->plan) {
-        SPIPlanPtr plan = Prepare(table, condition);
+        SPIPlanPtr plan = Prepare(table, condition, from_base);
         SPI_keepplan(plan);
         entry->plan = plan;
     }
@@ -191,9 +191,12 @@ EntryOrder GetEntryOrder(const IndexTable *table) {
 }
 
 EntryScan BeginEntryScan(const IndexTable *table, const EntryCondition &condition) {
-    CheckSnapshot(table);
+    // Where the index table does not show what the base table does, the entries are made from the
+    // base table on the spot.
+    bool from_base =
+        HasUnflushedChanges(table->relid) || IsOlderThanBuild(table) || HasUncapturedRows(table);
     OwnerContext owner = EnterOwner(OwnerOf(table->relid));
-    SPIPlanPtr plan = GetPlan(table, condition);
+    SPIPlanPtr plan = GetPlan(table, condition, from_base);
     char *nulls = static_cast<char *>(palloc(condition.count + 1));
     for (int i = 0; i < condition.count; i++)
         nulls[i] = condition.nulls[i] ? 'n' : ' ';
@@ -218,7 +221,7 @@ HeapTuple NextEntry(EntryScan *scan) {
         bool isnull;
         int32 partition = DatumGetInt32(heap_getattr(entry, scan->table->partition_position() + 1,
                                                      scan->batch->tupdesc, &isnull));
-        if (!isnull && OidIsValid(FindPartition(partition)))
+        if (!isnull && OidIsValid(FindPartition(scan->table->base, partition)))
             return entry;
         CHECK_FOR_INTERRUPTS();
     }

@@ -26,8 +26,8 @@ struct EntryOrder {
 EntryOrder GetEntryOrder(const IndexTable *table);
 
 // An open scan. Result columns: the entry's by position, then its identity and its included columns
-// as jsonb. Uses the active snapshot, and SPI, which the caller has connected. Raises 55000 where
-// the snapshot is older than the index table's build.
+// as jsonb. Uses the active snapshot, and SPI, which the caller has connected. Where the index
+// table cannot show what the snapshot sees, it reads the base table instead.
 struct EntryScan {
     const IndexTable *table;
     Portal portal;

@@ -13,15 +13,6 @@ const IndexTable *BeginReading(FunctionCallInfo fcinfo, int argument) {
                         errmsg("argument index_table must not be null")));
     FlushChanges();
     const IndexTable *table = GetIndexTable(PG_GETARG_OID(argument));
-    if (HasUnflushedChanges(table->relid))
-        ereport(
-            ERROR,
-            (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-             errmsg("index table \"%s\" cannot be read inside a subtransaction of the statement "
-                    "that changes its base table",
-                    get_rel_name(table->relid)),
-             errhint("Read it before the block with an exception handler, or query the base "
-                     "table.")));
     // Dropping the index table waits for this transaction, as for any reader.
     LockRelationOid(table->relid, AccessShareLock);
     return GetIndexTable(table->relid);
@@ -65,6 +56,7 @@ void PutEntry(ReturnSetInfo *result, const IndexTable *table, HeapTuple entry,
     bool nulls[4] = {};
     bool isnull;
     Oid leaf = FindPartition(
+        table->base,
         DatumGetInt32(heap_getattr(entry, table->partition_position() + 1, descriptor, &isnull)));
     values[0] = ObjectIdGetDatum(leaf);
     nulls[1] = get_rel_relkind(leaf) != RELKIND_FOREIGN_TABLE;

@@ -6,7 +6,7 @@
 namespace index_table {
 
 // The index table in an argument, in step and locked with AccessShareLock. Raises 42809 where it is
-// none, 55000 where it cannot be brought in step.
+// none.
 const IndexTable *BeginReading(FunctionCallInfo fcinfo, int argument);
 
 // Raises 42804 unless the first argument has the base table's row type.

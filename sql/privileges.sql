@@ -1,0 +1,264 @@
+-- Privileges: an index table gives nobody more than the base table does.
+SET client_min_messages = warning;
+CREATE EXTENSION IF NOT EXISTS index_table;
+CREATE ROLE regress_privileges_owner;
+CREATE ROLE regress_privileges_reader;
+CREATE ROLE regress_privileges_nobody;
+CREATE SCHEMA privileges;
+GRANT USAGE ON SCHEMA privileges TO regress_privileges_reader, regress_privileges_nobody;
+GRANT USAGE, CREATE ON SCHEMA privileges TO regress_privileges_owner;
+SET search_path = privileges;
+
+-- The oracle: every index table equals its recomputation from the base table, byte by byte.
+CREATE TABLE recomputation (index_table regclass, entry text, rows text, condition text DEFAULT 'true');
+CREATE FUNCTION differences() RETURNS TABLE (index_table regclass, problem text, entry text)
+LANGUAGE plpgsql AS $$
+DECLARE
+    r recomputation;
+BEGIN
+    FOR r IN SELECT * FROM recomputation AS t ORDER BY t.index_table::text COLLATE "C" LOOP
+        RETURN QUERY EXECUTE format('
+            WITH recomputed AS (SELECT ROW(%1$s)::text AS entry FROM %2$s, index_table.partition AS p
+                                 WHERE p.relation = b.tableoid AND (%3$s)),
+                 stored AS (SELECT whole::text AS entry FROM %4$s AS whole
+                             WHERE partition_id IN (SELECT partition_id FROM index_table.partition))
+            SELECT %4$L::regclass, ''missing'', m.entry FROM (TABLE recomputed EXCEPT ALL TABLE stored) AS m
+            UNION ALL
+            SELECT %4$L::regclass, ''surplus'', s.entry FROM (TABLE stored EXCEPT ALL TABLE recomputed) AS s
+            ORDER BY 2, 3', r.entry, r.rows, r.condition, r.index_table);
+    END LOOP;
+END $$;
+
+SET ROLE regress_privileges_owner;
+CREATE TABLE people (id int PRIMARY KEY, town text, name text, secret text, tags text[]) PARTITION BY HASH (id);
+CREATE TABLE people_0 PARTITION OF people FOR VALUES WITH (MODULUS 2, REMAINDER 0);
+CREATE TABLE people_1 PARTITION OF people FOR VALUES WITH (MODULUS 2, REMAINDER 1);
+INSERT INTO people SELECT i, 'town ' || i % 2, 'name ' || i, 'secret ' || i, ARRAY['tag ' || i % 3] FROM generate_series(1, 8) AS i;
+SELECT index_table.create('people', 'town');
+SELECT index_table.create('people', 'name', 'partial', include => 'secret', partitions => 2);
+SELECT index_table.create('people', 'lower(town)', predicate => 'secret < ''secret 5''');
+SELECT index_table.create('people', 'tags', 'denormalized');
+RESET ROLE;
+INSERT INTO recomputation VALUES
+    ('people_by_town', 'town, partition_id, id', 'people b', 'true'),
+    ('people_by_name', 'name, partition_id, id, secret', 'people b', 'true'),
+    ('people_by_lower', 'lower(town), partition_id, id', 'people b', 'secret < ''secret 5'''),
+    ('people_by_tags', 'tag, partition_id, id, town, name, secret, tags', 'people b CROSS JOIN LATERAL (SELECT DISTINCT unnest(tags)) AS m (tag)', 'true');
+SELECT DISTINCT pg_get_userbyid(relowner) AS owner, relacl FROM pg_class WHERE relnamespace = 'privileges'::regnamespace AND relname LIKE 'people\_by%';
+
+-- Nothing granted: nothing seen, nothing done, and nothing waited for.
+SET ROLE regress_privileges_nobody;
+SELECT * FROM people_by_town;
+\echo :SQLSTATE
+SELECT * FROM people_by_name_p0;
+SELECT * FROM index_table.lookup('people_by_town', 'town 1');
+\echo :SQLSTATE
+SELECT * FROM index_table.lookup('people_by_town');
+SELECT * FROM index_table.fetch(NULL::people, 'people_by_town', 'town 1');
+\echo :SQLSTATE
+SELECT * FROM index_table.page(NULL::people, 'people_by_town', 1, NULL);
+\echo :SQLSTATE
+SELECT index_table.create('people', 'town', name => 'mine');
+\echo :SQLSTATE
+SELECT index_table.drop('people_by_town');
+\echo :SQLSTATE
+SELECT * FROM index_table.verify('people_by_town');
+\echo :SQLSTATE
+SELECT index_table.repair('people_by_town');
+\echo :SQLSTATE
+DELETE FROM index_table.definition;
+INSERT INTO index_table.partition (base, relation) VALUES ('people', 'people');
+SELECT nextval('index_table.partition_id_seq');
+-- What there is, is no secret; as it is none in pg_class.
+SELECT index_table, key FROM index_table.index_tables WHERE base = 'people'::regclass ORDER BY 1::text;
+RESET ROLE;
+
+-- SELECT on the base table is enough, for index tables too; writing them is not for readers.
+GRANT SELECT ON people TO regress_privileges_reader;
+SET ROLE regress_privileges_reader;
+SELECT identity FROM index_table.lookup('people_by_town', 'town 1');
+SELECT identity, included FROM index_table.lookup('people_by_name', 'name 7');
+SELECT * FROM index_table.fetch(NULL::people, 'people_by_tags', 'tag 1');
+SELECT entity, next IS NULL AS last FROM index_table.page(NULL::people, 'people_by_lower', 10, NULL);
+SELECT * FROM people_by_town;
+\echo :SQLSTATE
+SELECT * FROM people_by_name_p1;
+\echo :SQLSTATE
+SELECT * FROM index_table.verify('people_by_name');
+\echo :SQLSTATE
+RESET ROLE;
+
+-- Column privileges: lookup wants the columns it shows and those it searches by; rows want all.
+REVOKE SELECT ON people FROM regress_privileges_reader;
+GRANT SELECT (id, town) ON people TO regress_privileges_reader;
+SET ROLE regress_privileges_reader;
+SELECT identity FROM index_table.lookup('people_by_town', 'town 1');
+SELECT * FROM index_table.lookup('people_by_name', 'name 7');
+\echo :SQLSTATE
+SELECT * FROM index_table.lookup('people_by_lower', 'town 1');
+\echo :SQLSTATE
+SELECT * FROM index_table.lookup('people_by_tags', 'tag 1');
+\echo :SQLSTATE
+SELECT * FROM index_table.fetch(NULL::people, 'people_by_town', 'town 1');
+\echo :SQLSTATE
+RESET ROLE;
+GRANT SELECT (secret) ON people TO regress_privileges_reader;
+SET ROLE regress_privileges_reader;
+SELECT identity FROM index_table.lookup('people_by_lower', 'town 1');
+SELECT * FROM index_table.lookup('people_by_name', 'name 7');
+\echo :SQLSTATE
+RESET ROLE;
+GRANT SELECT (name, tags) ON people TO regress_privileges_reader;
+SET ROLE regress_privileges_reader;
+SELECT included FROM index_table.lookup('people_by_name', 'name 7');
+SELECT id FROM index_table.fetch(NULL::people, 'people_by_name', 'name 7');
+RESET ROLE;
+
+-- Writing the base table takes no privilege on the index tables, and no schema privilege either.
+GRANT INSERT, UPDATE, DELETE, TRUNCATE ON people TO regress_privileges_nobody;
+GRANT SELECT (id) ON people TO regress_privileges_nobody;
+SET ROLE regress_privileges_nobody;
+INSERT INTO people VALUES (9, 'town 9', 'name 9', 'secret 9', '{tag 9}');
+UPDATE people SET town = 'town 10' WHERE id = 1;
+DELETE FROM people WHERE id = 2;
+RESET ROLE;
+REVOKE USAGE ON SCHEMA index_table FROM PUBLIC;
+SET ROLE regress_privileges_nobody;
+UPDATE people SET town = 'town 11', secret = 'secret 1' WHERE id = 9;
+SELECT * FROM index_table.lookup('people_by_town');
+RESET ROLE;
+GRANT USAGE ON SCHEMA index_table TO PUBLIC;
+SELECT * FROM differences();
+
+-- Row security: entries show when their rows do.
+ALTER TABLE people ENABLE ROW LEVEL SECURITY;
+CREATE POLICY even ON people FOR SELECT USING (id % 2 = 0);
+CREATE POLICY writing ON people FOR UPDATE USING (true);
+REVOKE SELECT (id, town, secret, name, tags) ON people FROM regress_privileges_reader;
+GRANT SELECT, UPDATE ON people TO regress_privileges_reader;
+SET ROLE regress_privileges_reader;
+SELECT id FROM people ORDER BY id;
+SELECT identity FROM index_table.lookup('people_by_town');
+SELECT id, town FROM index_table.fetch(NULL::people, 'people_by_town');
+SELECT id FROM index_table.fetch(NULL::people, 'people_by_tags', 'tag 1');
+SELECT (entity).id, next IS NULL AS last FROM index_table.page(NULL::people, 'people_by_name', 2, NULL);
+SELECT p2.* FROM index_table.page(NULL::people, 'people_by_name', 2, NULL) AS p1, index_table.page(NULL::people, 'people_by_name', 2, p1.next) AS p2 WHERE (p1.entity).id = 4;
+RESET ROLE;
+-- With column privileges as well.
+REVOKE SELECT ON people FROM regress_privileges_reader;
+GRANT SELECT (id, town) ON people TO regress_privileges_reader;
+SET ROLE regress_privileges_reader;
+SELECT id, town FROM people ORDER BY id;
+SELECT identity FROM index_table.lookup('people_by_town', 'town 0');
+SELECT * FROM index_table.fetch(NULL::people, 'people_by_town', 'town 0');
+\echo :SQLSTATE
+RESET ROLE;
+GRANT SELECT ON people TO regress_privileges_reader;
+-- A stale entry shows nobody a row under another key.
+BEGIN;
+INSERT INTO people_by_town SELECT 'ghost', partition_id, id FROM people_by_town WHERE id = 4;
+SET LOCAL ROLE regress_privileges_reader;
+SELECT * FROM index_table.fetch(NULL::people, 'people_by_town', 'ghost');
+SELECT * FROM index_table.page(NULL::people, 'people_by_town', 1, NULL, 'ghost');
+ROLLBACK;
+-- row_security = off is an error for those whom policies bind, not a way around them.
+SET row_security = off;
+SET ROLE regress_privileges_reader;
+SELECT * FROM index_table.fetch(NULL::people, 'people_by_town');
+\echo :SQLSTATE
+SELECT * FROM index_table.lookup('people_by_town');
+\echo :SQLSTATE
+SET ROLE regress_privileges_owner;
+SELECT count(*) FROM index_table.fetch(NULL::people, 'people_by_town');
+RESET ROLE;
+RESET row_security;
+-- The owner is bound when policies are forced. Builds, verification and repair see all rows nevertheless.
+SET ROLE regress_privileges_owner;
+SELECT count(*) FROM index_table.lookup('people_by_town');
+ALTER TABLE people FORCE ROW LEVEL SECURITY;
+SELECT count(*) FROM index_table.lookup('people_by_town');
+SELECT count(*) FROM index_table.fetch(NULL::people, 'people_by_town');
+SELECT index_table.create('people', 'secret', partitions => 1);
+SELECT * FROM index_table.verify('people_by_secret');
+DELETE FROM people_by_secret;
+SELECT count(*) FROM index_table.verify('people_by_secret');
+SELECT index_table.repair('people_by_secret');
+RESET ROLE;
+INSERT INTO recomputation VALUES ('people_by_secret', 'secret, partition_id, id', 'people b', 'true');
+SELECT * FROM differences();
+-- A policy that looks at another table does so with the reader's rights.
+CREATE TABLE allowed (id int);
+INSERT INTO allowed VALUES (1), (4);
+DROP POLICY even ON people;
+CREATE POLICY listed ON people FOR SELECT USING (id IN (SELECT id FROM privileges.allowed));
+SET ROLE regress_privileges_reader;
+SELECT * FROM index_table.lookup('people_by_town');
+\echo :SQLSTATE
+RESET ROLE;
+GRANT SELECT ON allowed TO regress_privileges_reader;
+SET ROLE regress_privileges_reader;
+SELECT identity FROM index_table.lookup('people_by_town');
+RESET ROLE;
+ALTER TABLE people NO FORCE ROW LEVEL SECURITY, DISABLE ROW LEVEL SECURITY;
+
+-- Functions in keys and predicates run as the owner when a superuser builds, verifies or repairs.
+SET ROLE regress_privileges_owner;
+CREATE TABLE calls (who name, restricted bool);
+CREATE FUNCTION whoami(text) RETURNS text IMMUTABLE LANGUAGE plpgsql AS $$ BEGIN RETURN current_user; END $$;
+CREATE FUNCTION grab(text) RETURNS bool IMMUTABLE LANGUAGE plpgsql AS $$
+BEGIN
+    IF current_user = 'regress_privileges_owner' THEN
+        SET SESSION AUTHORIZATION DEFAULT;
+    END IF;
+    RETURN true;
+END $$;
+CREATE TABLE bait (id int PRIMARY KEY, v text);
+INSERT INTO bait VALUES (1, 'a');
+RESET ROLE;
+SELECT index_table.create('privileges.bait', 'privileges.whoami(v)');
+SELECT whoami FROM bait_by_whoami;
+SELECT * FROM index_table.verify('bait_by_whoami');
+DELETE FROM bait_by_whoami;
+SELECT index_table.repair('bait_by_whoami');
+SELECT whoami FROM bait_by_whoami;
+SELECT index_table.create('bait', 'v', predicate => 'grab(v)');
+\echo :SQLSTATE
+SELECT current_user = session_user AS still_myself, current_setting('search_path') AS search_path;
+-- The caller's search_path is not theirs.
+SET ROLE regress_privileges_owner;
+CREATE FUNCTION lower(text) RETURNS text IMMUTABLE LANGUAGE sql AS $$ SELECT 'trapped'::text $$;
+SET search_path = privileges, pg_catalog;
+SELECT index_table.create('bait', 'lower(v)');
+SET search_path = pg_catalog;
+SELECT index_table.create('privileges.bait', 'lower(v)', name => 'privileges.bait_by_real_lower');
+SELECT * FROM index_table.verify('privileges.bait_by_lower');
+RESET ROLE;
+SET search_path = privileges;
+SELECT e.lower, r.lower FROM bait_by_lower AS e, bait_by_real_lower AS r;
+SELECT index_table, key FROM index_table.index_tables WHERE base = 'bait'::regclass ORDER BY index_table::text COLLATE "C";
+
+-- Owner of the base table, but without CREATE on its schema.
+REVOKE CREATE ON SCHEMA privileges FROM regress_privileges_owner;
+SET ROLE regress_privileges_owner;
+\set VERBOSITY terse
+SELECT index_table.create('bait', 'v');
+\echo :SQLSTATE
+\set VERBOSITY default
+SELECT index_table.drop('bait_by_lower');
+RESET ROLE;
+-- Members of the owning role are owners.
+GRANT regress_privileges_owner TO regress_privileges_nobody;
+SET ROLE regress_privileges_nobody;
+SELECT * FROM index_table.verify('people_by_town');
+SELECT index_table.repair('people_by_town');
+SELECT index_table.drop('people_by_secret');
+DROP TABLE people_by_tags;
+RESET ROLE;
+DELETE FROM recomputation WHERE NOT EXISTS (SELECT FROM pg_class WHERE oid = index_table);
+SELECT * FROM differences();
+
+DROP SCHEMA privileges CASCADE;
+DROP ROLE regress_privileges_owner, regress_privileges_reader, regress_privileges_nobody;
+SELECT (SELECT count(*) FROM index_table.definition) AS definitions,
+       (SELECT count(*) FROM index_table.partition) AS partitions,
+       (SELECT count(*) FROM index_table.retired_partition) AS retired;
