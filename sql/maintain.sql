@@ -297,10 +297,12 @@ BEGIN
     RETURN NULL;
 END $$;
 CREATE TRIGGER journal AFTER INSERT OR UPDATE OR DELETE ON people_by_town FOR EACH ROW EXECUTE FUNCTION log_entry();
+\set VERBOSITY terse
 UPDATE people SET town = 'Evil' WHERE id = 7;
 \echo :SQLSTATE
 INSERT INTO people (id, region, town, age) VALUES (30, 'north', 'Evil', 50);
 \echo :SQLSTATE
+\set VERBOSITY default
 SELECT count(*) FROM people WHERE town = 'Evil';
 INSERT INTO people (id, region, town) VALUES (31, 'north', 'Graz'), (32, 'south', 'Linz');
 UPDATE people SET town = 'Wels' WHERE id = 31;

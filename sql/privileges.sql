@@ -70,7 +70,7 @@ DELETE FROM index_table.definition;
 INSERT INTO index_table.partition (base, relation) VALUES ('people', 'people');
 SELECT nextval('index_table.partition_id_seq');
 -- What there is, is no secret; as it is none in pg_class.
-SELECT index_table, key FROM index_table.index_tables WHERE base = 'people'::regclass ORDER BY 1::text;
+SELECT index_table, key FROM index_table.index_tables WHERE base = 'people'::regclass ORDER BY index_table::text;
 RESET ROLE;
 
 -- SELECT on the base table is enough, for index tables too; writing them is not for readers.
@@ -203,12 +203,11 @@ ALTER TABLE people NO FORCE ROW LEVEL SECURITY, DISABLE ROW LEVEL SECURITY;
 
 -- Functions in keys and predicates run as the owner when a superuser builds, verifies or repairs.
 SET ROLE regress_privileges_owner;
-CREATE TABLE calls (who name, restricted bool);
 CREATE FUNCTION whoami(text) RETURNS text IMMUTABLE LANGUAGE plpgsql AS $$ BEGIN RETURN current_user; END $$;
 CREATE FUNCTION grab(text) RETURNS bool IMMUTABLE LANGUAGE plpgsql AS $$
 BEGIN
     IF current_user = 'regress_privileges_owner' THEN
-        SET SESSION AUTHORIZATION DEFAULT;
+        PERFORM set_config('session_authorization', session_user, false);
     END IF;
     RETURN true;
 END $$;
@@ -221,8 +220,10 @@ SELECT * FROM index_table.verify('bait_by_whoami');
 DELETE FROM bait_by_whoami;
 SELECT index_table.repair('bait_by_whoami');
 SELECT whoami FROM bait_by_whoami;
+\set VERBOSITY terse
 SELECT index_table.create('bait', 'v', predicate => 'grab(v)');
 \echo :SQLSTATE
+\set VERBOSITY default
 SELECT current_user = session_user AS still_myself, current_setting('search_path') AS search_path;
 -- The caller's search_path is not theirs.
 SET ROLE regress_privileges_owner;
@@ -240,9 +241,8 @@ SELECT index_table, key FROM index_table.index_tables WHERE base = 'bait'::regcl
 -- Owner of the base table, but without CREATE on its schema.
 REVOKE CREATE ON SCHEMA privileges FROM regress_privileges_owner;
 SET ROLE regress_privileges_owner;
-\set VERBOSITY terse
+\set VERBOSITY sqlstate
 SELECT index_table.create('bait', 'v');
-\echo :SQLSTATE
 \set VERBOSITY default
 SELECT index_table.drop('bait_by_lower');
 RESET ROLE;

@@ -13,7 +13,7 @@ void Backfill(Relation base, const IndexTable *table, Progress *progress);
 // Gives numbers and TRUNCATE triggers to the leaves that have none, and takes away the numbers of
 // those that left. Rows of a leaf that joins with rows are entered into every index table. The
 // caller holds ShareRowExclusiveLock on the base table.
-void ReconcilePartitions(Relation base);
+int64 ReconcilePartitions(Relation base); // returns the number of entries made
 
 // Gives numbers and TRUNCATE triggers to leaves that have none, for a first index table.
 // The base table is not open.

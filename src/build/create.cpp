@@ -435,6 +435,13 @@ Oid Create(const CreateArguments &arguments) {
     definition.is_unique = arguments.is_unique;
     definition.maintenance = arguments.maintenance;
 
+    if (compat::CheckSchemaPrivilege(schema, base->rd_rel->relowner, ACL_CREATE) != ACLCHECK_OK)
+        ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+                        errmsg("permission denied for schema %s", get_namespace_name(schema)),
+                        errhint("The owner of \"%s\", %s, needs CREATE on the schema.",
+                                RelationGetRelationName(base),
+                                GetUserNameFromId(base->rd_rel->relowner, false))));
+
     owner = EnterOwner(base->rd_rel->relowner);
     IndexTable *table = MakeIndexTable(base, definition);
     for (int i = 0; i < key.count; i++) // as the user wrote them, not as they were deparsed

@@ -104,7 +104,8 @@ bool IsEmpty(Oid leaf) {
 }
 
 // Enters the rows of a leaf that joined with rows.
-void EnterRows(Relation base, Oid leaf) {
+int64 EnterRows(Relation base, Oid leaf) {
+    int64 entered = 0;
     const Base *known = FindBase(RelationGetRelid(base));
     for (IndexTable *table : std::span(known->tables, known->table_count)) {
         const char *name = QualifiedName(table->relid);
@@ -115,22 +116,25 @@ void EnterRows(Relation base, Oid leaf) {
         Progress *progress = BeginProgress(table->base, table->relid, ShareRowExclusiveLock);
         StartCounting(progress, list_make1_oid(leaf), 0);
         ReportPhase(progress, Phase::Loading);
-        Execute(psprintf("INSERT INTO %s %s", name, RecomputationQuery(base, table, "$1", leaf)),
-                progress->ticket);
+        entered += Execute(
+            psprintf("INSERT INTO %s %s", name, RecomputationQuery(base, table, "$1", leaf)),
+            progress->ticket);
         EndProgress(progress);
     }
+    return entered;
 }
 
 } // namespace
 
-void ReconcilePartitions(Relation base) {
+int64 ReconcilePartitions(Relation base) {
+    int64 entered = 0;
     Oid relid = RelationGetRelid(base);
     List *known = ListPartitions(relid);
     List *leaves = FindLeaves(relid, ShareRowExclusiveLock);
     List *joined = list_difference_oid(leaves, known);
     List *left = list_difference_oid(known, leaves);
     if (joined == NIL && left == NIL)
-        return;
+        return entered;
     OwnerContext owner = EnterOwner(base->rd_rel->relowner);
     ListCell *cell;
     foreach (cell, left) {
@@ -144,8 +148,9 @@ void ReconcilePartitions(Relation base) {
     }
     foreach (cell, joined)
         if (!IsEmpty(lfirst_oid(cell)))
-            EnterRows(base, lfirst_oid(cell));
+            entered += EnterRows(base, lfirst_oid(cell));
     LeaveOwner(owner);
+    return entered;
 }
 
 void RegisterPartitions(Oid base, List *leaves) {

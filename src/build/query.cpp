@@ -2,6 +2,15 @@
 
 namespace index_table {
 
+Oid RelationOwner(Oid relid) {
+    HeapTuple tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+    if (!HeapTupleIsValid(tuple))
+        elog(ERROR, "cache lookup failed for relation %u", relid);
+    Oid owner = reinterpret_cast<Form_pg_class>(GETSTRUCT(tuple))->relowner;
+    ReleaseSysCache(tuple);
+    return owner;
+}
+
 OwnerContext EnterOwner(Oid owner) {
     OwnerContext context;
     GetUserIdAndSecContext(&context.saved_user, &context.saved_security);
@@ -25,7 +34,7 @@ void Execute(const char *sql) {
     SPI_finish();
 }
 
-void Execute(const char *sql, int64 parameter) {
+uint64 Execute(const char *sql, int64 parameter) {
     if (SPI_connect() != SPI_OK_CONNECT)
         elog(ERROR, "SPI_connect failed");
     Oid type = INT8OID;
@@ -33,7 +42,9 @@ void Execute(const char *sql, int64 parameter) {
     int result = SPI_execute_with_args(sql, 1, &type, &value, nullptr, false, 0);
     if (result < 0)
         elog(ERROR, "SPI_execute failed: %s", SPI_result_code_string(result));
+    uint64 processed = SPI_processed;
     SPI_finish();
+    return processed;
 }
 
 char *QualifiedName(Oid relid) {

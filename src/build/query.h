@@ -15,10 +15,12 @@ struct OwnerContext {
 OwnerContext EnterOwner(Oid owner);
 void LeaveOwner(const OwnerContext &context);
 
+Oid RelationOwner(Oid relid);
+
 // Connects to SPI, runs one statement and disconnects; raises where it fails.
 void Execute(const char *sql);
-// The same for a statement with a bigint parameter.
-void Execute(const char *sql, int64 parameter);
+// The same for a statement with a bigint parameter; returns the number of rows it processed.
+uint64 Execute(const char *sql, int64 parameter);
 
 // "schema"."name"
 char *QualifiedName(Oid relid);

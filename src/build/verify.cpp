@@ -239,9 +239,9 @@ SQL_FUNCTION(index_table_repair) {
     if (has_strangers || CountProblems(base, table) > 0) {
         FindLeaves(table->base, ShareRowExclusiveLock);
         LockRelationOid(table->base, ShareRowExclusiveLock);
-        ReconcilePartitions(base);
+        problems = ReconcilePartitions(base);
         // The lock may have been waited for, and numbers given.
-        problems = Mend(base, GetIndexTable(table->relid));
+        problems += Mend(base, GetIndexTable(table->relid));
     }
     LeaveOwner(owner);
     relation_close(base, NoLock);

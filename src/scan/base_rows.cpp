@@ -29,6 +29,7 @@ struct OpenLeaf {
 struct BaseRows {
     const IndexTable *table;
     Relation base;
+    Oid owner; // whose rights the key's expressions run with
     Snapshot snapshot;
     bool row_security;
     List *attnos; // that the caller needs; NIL: every column
@@ -113,9 +114,11 @@ OpenLeaf *GetLeaf(BaseRows *rows, Oid relid) {
         AttrNumber attno = rows->table->identity[i].base_attno;
         leaf->identity_attnos[i] = map ? map->attnums[attno - 1] : attno;
     }
+    OwnerContext owner = EnterOwner(rows->owner);
     for (int i = 0; i < known->table_count; i++)
         if (known->tables[i].table->relid == rows->table->relid)
             leaf->maker = MakeEntryMaker(&known->tables[i], known->partition_id, rows->context);
+    LeaveOwner(owner);
     leaf->to_base =
         convert_tuples_by_name(RelationGetDescr(leaf->rel), RelationGetDescr(rows->base));
     leaf->slot = table_slot_create(leaf->rel, nullptr);
@@ -134,12 +137,18 @@ bool HasKey(BaseRows *rows, EntryMaker *maker, TupleTableSlot *row, const Datum 
             const bool *nulls, TupleDesc descriptor) {
     const Key &key = rows->table->key;
     bool has_key = false;
+    bool as_owner = maker->leaf_table->has_expressions;
+    OwnerContext owner;
+    if (as_owner)
+        owner = EnterOwner(rows->owner);
     ForEachEntry(maker, row, [&](const Datum *own, const bool *own_nulls) {
         bool same = true;
         for (int i = 0; same && i < key.count; i++)
             same = IsSame(own[i], own_nulls[i], entry[i], nulls[i], TupleDescAttr(descriptor, i));
         has_key = has_key || same;
     });
+    if (as_owner)
+        LeaveOwner(owner);
     ResetExprContext(rows->context);
     return has_key;
 }
@@ -215,7 +224,9 @@ void PrepareSecured(BaseRows *rows) {
             rows->secured_attnos = lappend_int(rows->secured_attnos, i + 1);
     rows->secured_row = MakeSingleTupleTableSlot(descriptor, &TTSOpsVirtual);
     rows->secured_table = MakeLeafTable(table, nullptr);
+    OwnerContext owner = EnterOwner(rows->owner);
     rows->secured_maker = MakeEntryMaker(&rows->secured_table, 0, rows->context);
+    LeaveOwner(owner);
     MemoryContextSwitchTo(caller);
     ListCell *cell;
     foreach (cell, rows->secured_attnos)
@@ -315,7 +326,7 @@ void CheckSelectPrivilege(const IndexTable *table, List *attnos) {
     if (!allowed)
         ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
                         errmsg("permission denied for table %s", base),
-                        errhint("It needs SELECT on \"%s\"%s.", base,
+                        errhint("Reading through an index table takes SELECT on \"%s\"%s.", base,
                                 attnos ? ", or on the columns that the index table shows" : "")));
 }
 
@@ -325,6 +336,7 @@ BaseRows *BeginBaseRows(const IndexTable *table, List *attnos) {
     rows->attnos = attnos;
     rows->memory = CurrentMemoryContext;
     rows->base = relation_open(table->base, AccessShareLock);
+    rows->owner = rows->base->rd_rel->relowner;
     rows->snapshot = GetActiveSnapshot();
     rows->row_security = check_enable_rls(table->base, InvalidOid, false) == RLS_ENABLED;
     rows->context = CreateStandaloneExprContext();

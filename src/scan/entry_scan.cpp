@@ -23,15 +23,6 @@ struct PlanEntry {
 };
 HTAB *plans;
 
-Oid OwnerOf(Oid relid) {
-    HeapTuple tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
-    if (!HeapTupleIsValid(tuple))
-        elog(ERROR, "cache lookup failed for relation %u", relid);
-    Oid owner = reinterpret_cast<Form_pg_class>(GETSTRUCT(tuple))->relowner;
-    ReleaseSysCache(tuple);
-    return owner;
-}
-
 // Whether the snapshot is older than the build of the index table: entries were written by the
 // transaction that built it, and a snapshot that does not see that one would find nothing.
 bool IsOlderThanBuild(const IndexTable *table) {
@@ -195,7 +186,7 @@ EntryScan BeginEntryScan(const IndexTable *table, const EntryCondition &conditio
     // base table on the spot.
     bool from_base =
         HasUnflushedChanges(table->relid) || IsOlderThanBuild(table) || HasUncapturedRows(table);
-    OwnerContext owner = EnterOwner(OwnerOf(table->relid));
+    OwnerContext owner = EnterOwner(RelationOwner(table->relid));
     SPIPlanPtr plan = GetPlan(table, condition, from_base);
     char *nulls = static_cast<char *>(palloc(condition.count + 1));
     for (int i = 0; i < condition.count; i++)
@@ -211,7 +202,10 @@ HeapTuple NextEntry(EntryScan *scan) {
         if (!scan->batch || scan->next == scan->batch->numvals) {
             if (scan->batch)
                 SPI_freetuptable(scan->batch);
+            // Expressions of the key, if it comes to that, run with the owner's rights.
+            OwnerContext owner = EnterOwner(RelationOwner(scan->table->relid));
             SPI_cursor_fetch(scan->portal, true, kBatchEntries);
+            LeaveOwner(owner);
             scan->batch = SPI_tuptable;
             scan->next = 0;
             if (scan->batch->numvals == 0)

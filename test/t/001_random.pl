@@ -29,6 +29,8 @@ my $expected_errors = qr/^(?:
 	22012 | P0001 |                      # meant to fail
 	25P02 | 3B001 | 24000 | 34000 |      # what follows from an error in a transaction
 	27000 | 21000 |                      # rows changed twice by one statement
+	22000 | 0A000:\ removing\ elements | # arrays of two dimensions
+	42P01:\ relation\ "\w+_i\d" |       # VACUUM of an index table that was dropped
 	0A000:.*(?:different\ partition|another\ partition|TRUNCATE) |
 	2D000 |                              # COMMIT in a block inside a transaction
 	25001 |                              # VACUUM in a transaction
@@ -155,6 +157,10 @@ sub shrink
 		return undef unless $result && $result->{code} eq $failure->{code};
 		return $result->{unit} =~ /^\d+$/ ? $result->{unit} : $#tried;
 	};
+	# Questions in between are slow, and often not needed.
+	my @unasked = map { { %$_, check => 0 } } @needed;
+	$unasked[-1]{check} = $needed[-1]{check};
+	@needed = @unasked if defined $still_fails->(@unasked);
 	for (my $chunk = @needed; $chunk >= 1; $chunk = int($chunk / 2))
 	{
 		for (my $end = @needed - 1; $end >= 0 && time() < $deadline; $end -= $chunk)
@@ -232,8 +238,8 @@ sub damage_and_repair
 			"INSERT INTO $name SELECT * FROM $name WHERE " . $picked->(),
 			"UPDATE $name SET $key_column = (SELECT $key_column FROM $name LIMIT 1) WHERE " . $picked->(),
 			"UPDATE $name SET $key_column = NULL WHERE " . $picked->(),
-			"UPDATE $name SET partition_id = (SELECT max(partition_id) FROM index_table.partition) WHERE " . $picked->(),
-			"UPDATE $name SET partition_id = 0 WHERE " . $picked->());
+			$ENV{KNOWN} ? "UPDATE $name SET partition_id = (SELECT max(partition_id) FROM index_table.partition WHERE base = '$table->{base}'::regclass) WHERE " . $picked->() : "UPDATE $name SET partition_id = (SELECT max(partition_id) FROM index_table.partition) WHERE " . $picked->(),
+			$ENV{KNOWN} ? () : "UPDATE $name SET partition_id = 0 WHERE " . $picked->());
 		push @damage, "UPDATE $name SET $_ = (SELECT $_ FROM $name ORDER BY md5($_\::text) LIMIT 1) WHERE " . $picked->(),
 		  "UPDATE $name SET $_ = NULL WHERE " . $picked->()
 		  foreach pick(@copies) // ();
@@ -262,7 +268,7 @@ my $has_merge = $node->safe_psql('postgres', 'SHOW server_version_num') >= 15000
 
 foreach my $number (1 .. $schemas)
 {
-	srand($seed + $number);
+	srand($seed * 1009 + $number);
 	my $schema = RandomTables::generate(%features);
 	$schema->{has_merge} = $has_merge;
 	my @units = RandomStatements::generate($schema, $total / $schemas, $directory);
