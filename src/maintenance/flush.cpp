@@ -61,8 +61,12 @@ void FlushBuffer(ChangeBuffer *buffer, bool more_to_come) {
     MemoryContext batch =
         AllocSetContextCreate(CurrentMemoryContext, "index_table flush", ALLOCSET_SMALL_SIZES);
     NetChanges net = TakeChanges(buffer, batch);
-    if (net.delete_count + net.insert_count + net.replace_count > 0)
+    if (net.delete_count + net.insert_count + net.replace_count > 0) {
         CarryOut(buffer, net, batch, more_to_come);
+        // The toasted parts of entries carry the current command, not the base row's: the next
+        // flush may have to delete them.
+        CommandCounterIncrement();
+    }
     MemoryContextDelete(batch);
 }
 

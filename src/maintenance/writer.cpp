@@ -703,9 +703,10 @@ void RecheckUniqueKeys() {
         TupleTableSlot *slot = table_slot_create(rel, nullptr);
         IndexFetchTableData *fetch = table_index_fetch_begin(rel);
         bool call_again = false;
+        // Fetching moves on to the newest version; the index knows the first.
+        ItemPointerData tid = recheck->tid;
         // An entry that is gone, or was undone with a subtransaction, collides with nothing.
-        if (table_index_fetch_tuple(fetch, &recheck->tid, SnapshotSelf, slot, &call_again,
-                                    nullptr)) {
+        if (table_index_fetch_tuple(fetch, &tid, SnapshotSelf, slot, &call_again, nullptr)) {
             Datum values[INDEX_MAX_KEYS];
             bool nulls[INDEX_MAX_KEYS];
             IndexInfo *info = BuildIndexInfo(index);

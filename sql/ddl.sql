@@ -1,0 +1,333 @@
+-- DDL on base tables, partitions and index tables: index tables follow as indexes would.
+SET client_min_messages = warning;
+CREATE EXTENSION IF NOT EXISTS index_table;
+CREATE ROLE regress_ddl_one;
+CREATE ROLE regress_ddl_two;
+CREATE SCHEMA ddl;
+SET search_path = ddl;
+
+-- The oracle: every index table equals its recomputation from the base table, byte by byte.
+CREATE TABLE recomputation (index_table regclass, entry text, rows text, condition text DEFAULT 'true');
+CREATE FUNCTION differences() RETURNS TABLE (index_table regclass, problem text, entry text)
+LANGUAGE plpgsql AS $$
+DECLARE
+    r recomputation;
+BEGIN
+    FOR r IN SELECT * FROM recomputation AS t ORDER BY t.index_table::text COLLATE "C" LOOP
+        RETURN QUERY EXECUTE format('
+            WITH recomputed AS (SELECT ROW(%1$s)::text AS entry FROM %2$s, index_table.partition AS p
+                                 WHERE p.relation = b.tableoid AND (%3$s)),
+                 stored AS (SELECT whole::text AS entry FROM %4$s AS whole
+                             WHERE partition_id IN (SELECT partition_id FROM index_table.partition))
+            SELECT %4$L::regclass, ''missing'', m.entry FROM (TABLE recomputed EXCEPT ALL TABLE stored) AS m
+            UNION ALL
+            SELECT %4$L::regclass, ''surplus'', s.entry FROM (TABLE stored EXCEPT ALL TABLE recomputed) AS s
+            ORDER BY 2, 3', r.entry, r.rows, r.condition, r.index_table);
+    END LOOP;
+END $$;
+
+CREATE TABLE people (id int, region text, town text, phone text, note text, PRIMARY KEY (id, region)) PARTITION BY LIST (region);
+CREATE TABLE people_a PARTITION OF people FOR VALUES IN ('a');
+SELECT index_table.create('people', 'town');
+SELECT index_table.create('people', 'phone', 'denormalized', is_unique => true, partitions => 2);
+SELECT index_table.create('people', 'upper(town), note', 'partial', include => 'phone', predicate => 'note IS NOT NULL OR region > ''a''', name => 'noted');
+CREATE VIEW live AS
+    SELECT partition::text COLLATE "C" AS partition FROM index_table.partitions WHERE base = 'people'::regclass ORDER BY 1;
+INSERT INTO recomputation VALUES
+    ('people_by_town', 'town, partition_id, id, region', 'people b', 'true'),
+    ('people_by_phone', 'phone, partition_id, id, region, town, note', 'people b', 'true'),
+    ('noted', 'upper(town), note, partition_id, id, region, phone', 'people b', 'note IS NOT NULL OR region > ''a''');
+INSERT INTO people SELECT i, 'a', 'town ' || i % 3, i, 'note ' || i FROM generate_series(1, 10) AS i;
+
+-- New partitions: created, attached with rows and with other columns, partitioned themselves, default.
+CREATE TABLE people_b PARTITION OF people FOR VALUES IN ('b');
+CREATE TABLE people_c PARTITION OF people FOR VALUES IN ('c', 'd') PARTITION BY HASH (id);
+TABLE live;
+CREATE TABLE people_c_0 PARTITION OF people_c FOR VALUES WITH (MODULUS 2, REMAINDER 0);
+CREATE TABLE people_c_1 (note text, gone int, phone text, region text NOT NULL, town text, id int NOT NULL);
+ALTER TABLE people_c_1 DROP COLUMN gone;
+INSERT INTO people_c_1 (id, region, town, phone) SELECT i, 'd', 'town ' || i % 4, i FROM generate_series(11, 40) AS i WHERE satisfies_hash_partition('people_c'::regclass, 2, 1, i);
+ALTER TABLE people_c ATTACH PARTITION people_c_1 FOR VALUES WITH (MODULUS 2, REMAINDER 1);
+CREATE TABLE tree (note text, region text, id int, phone text, town text, PRIMARY KEY (id, region)) PARTITION BY RANGE (id);
+CREATE TABLE tree_1 PARTITION OF tree FOR VALUES FROM (0) TO (200);
+CREATE TABLE tree_2 PARTITION OF tree FOR VALUES FROM (200) TO (300);
+INSERT INTO tree (region, id, town, phone, note) SELECT 'e', i, 'Tree ' || i, i, 'n' FROM generate_series(195, 205) AS i;
+ALTER TABLE people ATTACH PARTITION tree FOR VALUES IN ('e');
+CREATE TABLE people_rest PARTITION OF people DEFAULT;
+INSERT INTO people VALUES (300, 'a', 'x', 'p300'), (301, 'b', 'x', 'p301'), (302, 'c', 'x', 'p302'), (303, 'd', 'x', 'p303'), (206, 'e', 'x', 'p304');
+INSERT INTO people VALUES (305, 'z', 'x', 'p305', 'n');
+TABLE live;
+SELECT tgrelid::regclass, tgname, tgenabled FROM pg_trigger WHERE tgname LIKE 'index\_table%' AND tgrelid::regclass::text IN ('people_c_1', 'tree', 'tree_1', 'people_rest') ORDER BY tgrelid::regclass::text, tgname;
+UPDATE people SET town = town || '!' WHERE id % 3 = 0;
+SELECT * FROM differences();
+-- Rows that are in the way of a unique key stay out.
+CREATE TABLE people_f (LIKE people INCLUDING ALL);
+INSERT INTO people_f VALUES (401, 'f', 'ok', 'p401'), (402, 'f', 'bad', 'p302');
+\set VERBOSITY sqlstate
+ALTER TABLE people ATTACH PARTITION people_f FOR VALUES IN ('f');
+\set VERBOSITY default
+SELECT relispartition FROM pg_class WHERE oid = 'people_f'::regclass;
+DELETE FROM people_f WHERE id = 402;
+ALTER TABLE people ATTACH PARTITION people_f FOR VALUES IN ('f');
+SELECT * FROM differences();
+-- In a transaction that changes its mind.
+BEGIN;
+CREATE TABLE people_g PARTITION OF people FOR VALUES IN ('g');
+INSERT INTO people VALUES (500, 'g', 'x', 'p500');
+SAVEPOINT s;
+DROP TABLE people_g;
+INSERT INTO people VALUES (501, 'g', 'x', 'p500');
+SELECT * FROM differences();
+ROLLBACK TO s;
+SELECT * FROM differences();
+ALTER TABLE people DETACH PARTITION people_g;
+DROP TABLE people_b;
+SELECT * FROM differences();
+ROLLBACK;
+SELECT count(*) FROM live WHERE partition IN ('people_b', 'people_g');
+SELECT * FROM differences();
+-- A partition in CREATE SCHEMA.
+CREATE SCHEMA ddl_other CREATE TABLE people_h PARTITION OF ddl.people FOR VALUES IN ('h');
+INSERT INTO people VALUES (600, 'h', 'x', 'p600');
+SELECT count(*) FROM live WHERE partition LIKE '%people_h';
+SELECT * FROM differences();
+
+-- Partitions leave: detached, detached concurrently, dropped, with partitions of their own. Their entries are left behind, unseen.
+SELECT count(*) AS before FROM people_by_town \gset
+ALTER TABLE people DETACH PARTITION people_a;
+ALTER TABLE people DETACH PARTITION people_c;
+SELECT * FROM differences();
+SELECT count(*) FROM index_table.fetch(NULL::people, 'people_by_town') WHERE region IN ('a', 'c', 'd');
+INSERT INTO people_a VALUES (1000, 'a', 'no longer', 'p302');
+TRUNCATE people_c;
+SELECT tgrelid::regclass FROM pg_trigger WHERE tgname LIKE 'index\_table%' AND tgrelid::regclass::text IN ('people_a', 'people_c', 'people_c_0', 'people_c_1');
+DROP TABLE people_rest;
+ALTER TABLE people DETACH PARTITION people_b CONCURRENTLY;
+TABLE live;
+SELECT * FROM differences();
+ALTER TABLE tree DETACH PARTITION tree_1;
+DROP TABLE tree;
+TABLE live;
+SELECT * FROM differences();
+SELECT count(*) = :before AS kept FROM people_by_town;
+-- And come back.
+DELETE FROM people_a WHERE id = 1000;
+ALTER TABLE people ATTACH PARTITION people_a FOR VALUES IN ('a');
+ALTER TABLE people ATTACH PARTITION people_b FOR VALUES IN ('b');
+ALTER TABLE people ATTACH PARTITION people_c FOR VALUES IN ('c', 'd');
+INSERT INTO people SELECT i, chr(97 + i % 4), 'town ' || i % 4, 'q' || i, 'note ' || i FROM generate_series(700, 720) AS i;
+TABLE live;
+SELECT * FROM differences();
+
+-- Renames: of columns, tables, schemas, and of what expressions refer to.
+CREATE TYPE mood AS ENUM ('sad', 'ok');
+CREATE TYPE pair AS (a int, b text);
+CREATE FUNCTION norm(text) RETURNS text IMMUTABLE STRICT LANGUAGE plpgsql AS $$ BEGIN RETURN lower($1); END $$;
+CREATE FUNCTION same(text, text) RETURNS bool IMMUTABLE LANGUAGE sql AS $$ SELECT $1 = $2 $$;
+CREATE OPERATOR === (LEFTARG = text, RIGHTARG = text, FUNCTION = same);
+CREATE COLLATION plain FROM "C";
+CREATE TABLE names (id int PRIMARY KEY, name text, mood mood, home pair);
+INSERT INTO names VALUES (1, 'Ann', 'sad', '(1,a)'), (2, 'Bob', 'ok', '(2,b)');
+SELECT index_table.create('names', 'norm(name) COLLATE plain, ((home).a)', 'denormalized', predicate => 'mood IN (''sad'', ''ok'') AND NOT name === ''nobody''', name => 'names_by_norm');
+INSERT INTO recomputation VALUES ('names_by_norm', 'lower(label), (place).aa, partition_id, number, label, feeling, place', 'ddl_other.nomina b');
+ALTER TABLE names RENAME COLUMN name TO label;
+ALTER TABLE names RENAME mood TO feeling;
+ALTER TABLE names RENAME COLUMN home TO place;
+ALTER TABLE names RENAME COLUMN id TO number;
+SELECT key, predicate, identity, include FROM index_table.index_tables WHERE base = 'names'::regclass;
+ALTER FUNCTION norm(text) RENAME TO normal;
+ALTER FUNCTION same SET SCHEMA ddl_other;
+ALTER OPERATOR === (text, text) SET SCHEMA ddl_other;
+ALTER TYPE mood RENAME VALUE 'sad' TO 'gloomy';
+ALTER TYPE mood RENAME TO feeling;
+ALTER TYPE pair RENAME ATTRIBUTE a TO aa;
+ALTER TYPE pair SET SCHEMA ddl_other;
+ALTER COLLATION plain RENAME TO simple;
+ALTER TABLE names RENAME TO nomina;
+ALTER TABLE nomina SET SCHEMA ddl_other;
+ALTER TABLE names_by_norm RENAME TO names_by_normal;
+ALTER TABLE names_by_normal RENAME COLUMN norm TO normal;
+ALTER SCHEMA ddl_other RENAME TO ddl_third;
+UPDATE recomputation SET rows = replace(rows, 'other', 'third') WHERE rows LIKE 'ddl_other%';
+INSERT INTO ddl_third.nomina VALUES (3, 'Cid', 'gloomy', '(3,c)');
+UPDATE ddl_third.nomina SET label = upper(label) WHERE number = 1;
+SELECT index_table, base, key, predicate FROM index_table.index_tables WHERE base = 'ddl_third.nomina'::regclass;
+SELECT * FROM index_table.lookup('names_by_normal', 'cid');
+SELECT * FROM differences();
+\c -
+SET search_path = ddl;
+SET client_min_messages = warning;
+UPDATE ddl_third.nomina SET label = upper(label) WHERE number = 2;
+SELECT * FROM index_table.verify('names_by_normal');
+SELECT * FROM differences();
+-- Undone renames.
+BEGIN;
+ALTER TABLE ddl_third.nomina RENAME COLUMN label TO other;
+ALTER FUNCTION normal(text) RENAME TO other;
+INSERT INTO ddl_third.nomina VALUES (4, 'Dan', 'ok');
+ROLLBACK;
+INSERT INTO ddl_third.nomina VALUES (4, 'Eve', 'ok');
+SELECT * FROM differences();
+-- What an index table needs is not dropped without it.
+DROP FUNCTION normal(text);
+\echo :SQLSTATE
+DROP TYPE feeling;
+\echo :SQLSTATE
+DROP FUNCTION normal(text) CASCADE;
+SELECT to_regclass('names_by_normal'), (SELECT count(*) FROM index_table.definition WHERE base = 'ddl_third.nomina'::regclass);
+INSERT INTO ddl_third.nomina VALUES (5, 'Fay', 'ok');
+DELETE FROM recomputation WHERE rows LIKE 'ddl_third%';
+
+-- Columns: included ones go with their copies, key and identity columns take the index table along.
+CREATE TABLE things (id int, a text, b text, c text, d text, e text, part int DEFAULT 1, PRIMARY KEY (id, part)) PARTITION BY LIST (part);
+CREATE TABLE things_1 PARTITION OF things FOR VALUES IN (1);
+INSERT INTO things SELECT i, 'a' || i, 'b' || i, 'c' || i, 'd' || i, 'e' || i FROM generate_series(1, 5) AS i;
+SELECT index_table.create('things', 'a', 'partial', include => 'c, b');
+SELECT index_table.create('things', 'b');
+SELECT index_table.create('things', 'c', 'denormalized');
+SELECT index_table.create('things', 'lower(d)', predicate => 'e <> ''e9''', partitions => 2);
+ALTER TABLE things DROP COLUMN b;
+SELECT index_table, include FROM index_table.index_tables WHERE base = 'things'::regclass ORDER BY index_table::text;
+INSERT INTO recomputation VALUES
+    ('things_by_a', 'a, partition_id, id, part, c', 'things b', 'true'),
+    ('things_by_c', 'c, partition_id, id, part, a, d, e', 'things b', 'true'),
+    ('things_by_lower', 'lower(d), partition_id, id, part', 'things b', 'e <> ''e9''');
+UPDATE things SET c = c || '!', e = 'e9' WHERE id = 1;
+INSERT INTO things (id, a, c, d, e) VALUES (6, 'a6', 'c6', 'd6', 'e6');
+DELETE FROM things WHERE id = 2;
+SELECT * FROM index_table.lookup('things_by_a', 'a1');
+SELECT * FROM index_table.verify('things_by_a');
+SELECT * FROM differences();
+ALTER TABLE things DROP COLUMN e;
+SELECT index_table, include FROM index_table.index_tables WHERE base = 'things'::regclass ORDER BY index_table::text;
+DELETE FROM recomputation WHERE NOT EXISTS (SELECT FROM pg_class WHERE oid = index_table);
+UPDATE recomputation SET entry = 'c, partition_id, id, part, a, d' WHERE index_table = 'things_by_c'::regclass;
+UPDATE things SET a = a || '?', d = d || '?';
+SELECT * FROM differences();
+-- A new column reaches denormalized index tables; what it is not used by does not mind its type.
+ALTER TABLE things ADD COLUMN f int DEFAULT 7;
+SELECT include FROM index_table.index_tables WHERE index_table = 'things_by_c'::regclass;
+UPDATE recomputation SET entry = entry || ', f' WHERE index_table = 'things_by_c'::regclass;
+INSERT INTO things (id, c, f) VALUES (7, 'c7', 8);
+UPDATE things SET f = 9 WHERE id = 3;
+SELECT * FROM differences();
+ALTER TABLE things DROP CONSTRAINT things_pkey;
+ALTER TABLE things DROP COLUMN id;
+SELECT count(*) FROM index_table.definition WHERE base = 'things'::regclass;
+SELECT count(*) FROM pg_trigger WHERE tgrelid::regclass::text IN ('things', 'things_1') AND tgname LIKE 'index\_table%';
+DROP TABLE things;
+DELETE FROM recomputation WHERE rows = 'things b';
+
+-- Types: not of columns that entries hold; typmods and USING change values too.
+ALTER TABLE people ALTER COLUMN town TYPE varchar(100);
+\echo :SQLSTATE
+ALTER TABLE people ALTER COLUMN town TYPE text USING upper(town);
+\echo :SQLSTATE
+ALTER TABLE people ALTER COLUMN phone TYPE text USING 'x';
+\echo :SQLSTATE
+CREATE TABLE measures (id numeric(6, 2) PRIMARY KEY, k char(4), v varchar(5), w int, x int);
+INSERT INTO measures VALUES (1, 'a', 'b', 1, 1);
+SELECT index_table.create('measures', 'k', 'partial', include => 'v');
+INSERT INTO recomputation VALUES ('measures_by_k', 'k, partition_id, id, v', 'measures b');
+ALTER TABLE measures ALTER COLUMN k TYPE char(8);
+\echo :SQLSTATE
+ALTER TABLE measures ALTER COLUMN v TYPE varchar(50);
+\echo :SQLSTATE
+ALTER TABLE measures ALTER COLUMN id TYPE numeric(8, 4);
+\echo :SQLSTATE
+ALTER TABLE measures ALTER COLUMN w TYPE text, ALTER COLUMN x TYPE bigint, ADD COLUMN y text, ALTER COLUMN w SET DEFAULT 'w', ALTER COLUMN k SET NOT NULL;
+INSERT INTO measures VALUES (2, 'c', 'd', 'e', 2);
+SELECT * FROM differences();
+
+-- What index tables cannot follow is refused.
+ALTER TABLE measures SET UNLOGGED;
+\echo :SQLSTATE
+CREATE TABLE child () INHERITS (measures);
+\echo :SQLSTATE
+CREATE TABLE child (LIKE measures INCLUDING ALL);
+ALTER TABLE child INHERIT measures;
+\echo :SQLSTATE
+CREATE TABLE above (LIKE people) PARTITION BY LIST (region);
+ALTER TABLE above ATTACH PARTITION people FOR VALUES IN ('a', 'b', 'c', 'd', 'h');
+\echo :SQLSTATE
+CREATE TABLE above_m (LIKE measures INCLUDING ALL) PARTITION BY RANGE (id);
+ALTER TABLE above_m ATTACH PARTITION measures DEFAULT;
+\echo :SQLSTATE
+CREATE UNLOGGED TABLE people_u PARTITION OF people FOR VALUES IN ('u');
+\echo :SQLSTATE
+ALTER TABLE people_a SET UNLOGGED;
+\echo :SQLSTATE
+DROP TABLE above, above_m, child;
+SELECT * FROM differences();
+
+-- The owner follows, partitions of an index table included.
+GRANT USAGE, CREATE ON SCHEMA ddl TO regress_ddl_one, regress_ddl_two;
+ALTER TABLE people OWNER TO regress_ddl_one;
+SELECT relname, pg_get_userbyid(relowner) AS owner FROM pg_class
+ WHERE relkind IN ('r', 'p') AND (relname LIKE 'people\_by%' OR relname = 'noted') AND relnamespace = 'ddl'::regnamespace ORDER BY relname COLLATE "C";
+REASSIGN OWNED BY regress_ddl_one TO regress_ddl_two;
+SELECT relname, pg_get_userbyid(relowner) AS owner FROM pg_class
+ WHERE relkind IN ('r', 'p') AND (relname LIKE 'people\_by%' OR relname = 'noted') AND relnamespace = 'ddl'::regnamespace ORDER BY relname COLLATE "C";
+SET ROLE regress_ddl_two;
+SELECT index_table.repair('people_by_phone');
+RESET ROLE;
+INSERT INTO people VALUES (800, 'h', 'x', 'p800');
+SELECT * FROM differences();
+
+-- Dropping index tables: one, and the last; by either name; and undone.
+SELECT count(*) FROM pg_trigger WHERE tgname LIKE 'index\_table%' AND tgrelid::regclass::text IN ('people', 'people_a', 'people_c_0');
+SELECT index_table.drop('noted');
+DROP TABLE people_by_town;
+DELETE FROM recomputation WHERE NOT EXISTS (SELECT FROM pg_class WHERE oid = index_table);
+UPDATE people SET town = town || '.';
+SELECT * FROM differences();
+BEGIN;
+SELECT index_table.drop('people_by_phone');
+SELECT count(*) FROM pg_trigger WHERE tgname LIKE 'index\_table%' AND tgrelid::regclass::text IN ('people', 'people_a', 'people_c_0');
+SELECT count(*) FROM index_table.partition WHERE base = 'people'::regclass;
+UPDATE people SET phone = phone || '.';
+ROLLBACK;
+UPDATE people SET phone = phone || ',';
+SELECT * FROM differences();
+CREATE VIEW on_phone AS SELECT phone FROM people_by_phone;
+SELECT index_table.drop('people_by_phone');
+\echo :SQLSTATE
+DROP VIEW on_phone;
+SELECT index_table.drop('people_by_phone');
+DELETE FROM recomputation WHERE NOT EXISTS (SELECT FROM pg_class WHERE oid = index_table);
+SELECT count(*) FROM pg_trigger WHERE tgname LIKE 'index\_table%' AND tgrelid::regclass::text IN ('people', 'people_a', 'people_c_0');
+SELECT count(*) FROM index_table.partition WHERE base = 'people'::regclass;
+UPDATE people SET phone = phone || '.';
+-- (The partitions belong to another role by now.)
+SELECT index_table.create('people', 'phone', is_unique => true);
+INSERT INTO recomputation VALUES ('people_by_phone', 'phone, partition_id, id, region', 'people b');
+TRUNCATE people_a;
+CREATE TABLE people_i PARTITION OF people FOR VALUES IN ('i');
+INSERT INTO people VALUES (900, 'i', 'x', 'p900'), (901, 'a', 'x', 'p901');
+ALTER TABLE people DETACH PARTITION people_i;
+ALTER TABLE people ATTACH PARTITION people_i FOR VALUES IN ('i');
+SELECT * FROM differences();
+SELECT index_table.drop('people');
+\echo :SQLSTATE
+SELECT index_table.drop('people_by_phone_key');
+\echo :SQLSTATE
+SELECT index_table.drop(NULL);
+-- The base table goes, and with it what was built over it.
+DROP TABLE measures;
+SELECT to_regclass('measures_by_k');
+DROP TABLE people;
+SELECT relname FROM pg_class WHERE relname LIKE 'people\_by%' AND relnamespace = 'ddl'::regnamespace;
+SELECT * FROM index_table.index_tables;
+DELETE FROM recomputation;
+SET ROLE regress_ddl_two;
+CREATE TABLE owned (id int PRIMARY KEY, v int);
+SELECT index_table.create('owned', 'v');
+RESET ROLE;
+DROP OWNED BY regress_ddl_two;
+SELECT to_regclass('owned_by_v');
+
+DROP SCHEMA ddl, ddl_third CASCADE;
+DROP ROLE regress_ddl_one, regress_ddl_two;
+SELECT (SELECT count(*) FROM index_table.definition) AS definitions,
+       (SELECT count(*) FROM index_table.partition) AS partitions,
+       (SELECT count(*) FROM index_table.retired_partition) AS retired;
