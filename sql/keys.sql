@@ -64,7 +64,7 @@ INSERT INTO v (id) SELECT generate_series(41, 45);
 -- Values that are equal and not the same, and those at the ends.
 INSERT INTO v (id, c_numeric, c_char, c_float8, c_float4, c_jsonb, c_interval, c_timestamptz, c_date, c_text, c_bytea, c_range, c_pair)
 VALUES (51, 1.0, 'ab', 0, 0, '{"n": 1}', '1 day', '-infinity', '-infinity', '', '', 'empty', '(,)'),
-       (52, 1.00, 'ab ', -0.0::float8, -0.0::float4, '{"n": 1.0}', '24 hours', 'infinity', 'infinity', 'é', '\x00', '(,)', '(1,)'),
+       (52, 1.00, 'ab ', -0.0::float8, -0.0::float4, '{"n": 1.0}', '24 hours', 'infinity', 'infinity', 'e', '\x00', '(,)', '(1,)'),
        (53, 'NaN', '', 'NaN', 'NaN', '{"n": 1.00}', '23 hours 60 min', 'epoch', 'epoch', repeat('z', 3000), '\xff00', '[1,1]', '(,"a,""b")'),
        (54, 'Infinity', NULL, '-Infinity', '-Infinity', 'null', '-1 mon', NULL, NULL, E'tab\tline\n\\', repeat('\\001', 2000)::bytea, NULL, NULL);
 SELECT count(index_table.create('v', attname)) FROM pg_attribute WHERE attrelid = 'v'::regclass AND attname LIKE 'c\_%';

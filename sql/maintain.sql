@@ -54,7 +54,7 @@ INSERT INTO people_south (id, region, town) VALUES (4, 'south', 'Rome') RETURNIN
 COPY people (id, region, town, name, phone, age) FROM stdin WITH (FORMAT csv);
 5,north,Oslo,Cid,5,50
 6,north,Bergen,Dan,6,60
-7,west,"Köln",Eve,7,70
+7,west,"Bonn",Eve,7,70
 \.
 COPY people_south (region, id, town, age) FROM stdin;
 south	8	Bari	31

@@ -17,7 +17,7 @@ SELECT extversion, extnamespace::regnamespace, extrelocatable FROM pg_extension 
 SELECT pg_describe_object(classid, objid, objsubid) AS object FROM pg_depend
  WHERE deptype = 'e' AND refclassid = 'pg_extension'::regclass AND classid <> 'pg_type'::regclass
    AND refobjid = (SELECT oid FROM pg_extension WHERE extname = 'index_table')
- ORDER BY object COLLATE "C";
+ ORDER BY pg_describe_object(classid, objid, objsubid) COLLATE "C";
 
 -- Contents that pg_dump saves.
 SELECT c.oid::regclass AS dumped FROM pg_extension AS e JOIN pg_class AS c ON c.oid = ANY (e.extconfig)
@@ -55,7 +55,7 @@ SELECT oid::regclass AS relation, has_table_privilege('public', oid, 'SELECT') A
 SELECT has_sequence_privilege('public', 'index_table.partition_id_seq', 'USAGE, UPDATE, SELECT') AS any_privilege;
 
 -- The event triggers fire whatever session_replication_role says.
-SELECT evtname, evtevent, evttags, evtenabled, evtfoid::regproc FROM pg_event_trigger
+SELECT evtname, evtevent, evtenabled, evtfoid::regproc FROM pg_event_trigger
  WHERE evtfoid::regproc::text LIKE 'index\_table.%' ORDER BY evtname;
 
 -- Nothing yet.

@@ -20,7 +20,10 @@ void UseMaintenanceSettings() {
 }
 
 void Load(Relation base, const IndexTable *table, Progress *progress) {
-    char *sql = psprintf("%s%s", RecomputationQuery(base, table, "$1"), OrderByEntry(table));
+    // Entries that carry copies are read from the heap by key, so they are loaded in that order.
+    // The others are all in the B-tree, whose build sorts them anyhow.
+    char *sql = psprintf("%s%s", RecomputationQuery(base, table, "$1"),
+                         table->include_count > 0 ? OrderByEntry(table) : "");
     int guc_level = NewGUCNestLevel();
     UseMaintenanceSettings();
     if (SPI_connect() != SPI_OK_CONNECT)
