@@ -25,6 +25,18 @@ List *FindLeaves(Oid base, LOCKMODE mode);
 // Makes sure that the base table has its row trigger. Caller as for ReconcilePartitions.
 void EnsureTriggers(Oid base);
 
+// Deletes the entries of groups that are not in order, and enters what should be there; returns the
+// number of such groups. The caller holds ShareRowExclusiveLock on the base table and its leaves
+// and is in EnterOwner().
+int64 RepairEntries(Relation base, const IndexTable *table);
+
+// Copies a new column of a base table into its denormalized index tables. The caller holds the lock
+// that ADD COLUMN takes.
+void CopyNewColumn(Oid base, const char *name);
+
+// Makes an included column's copies go with the column.
+void RecordCopyDependency(const IndexTable *table, const CopiedColumn &column);
+
 // Forgets a dropped index table; with the last of a base table go its partition numbers and, when
 // the base table can be locked without waiting or is locked already, its triggers.
 void ForgetIndexTable(Oid index_table, Oid base);

@@ -110,11 +110,14 @@ void CheckBase(Relation base) {
                  errdetail("PostgreSQL empties and drops temporary tables without telling.")));
     if (base->rd_rel->relispartition) {
         List *ancestors = get_partition_ancestors(RelationGetRelid(base));
-        ereport(ERROR, (errcode(ERRCODE_WRONG_OBJECT_TYPE),
-                        errmsg("cannot create an index table over \"%s\"", name),
-                        errdetail("It is a partition of another table."),
-                        errhint("Create the index table over \"%s\".",
-                                get_rel_name(llast_oid(ancestors)))));
+        ereport(ERROR,
+                (errcode(ERRCODE_WRONG_OBJECT_TYPE),
+                 errmsg("cannot create an index table over \"%s\"", name),
+                 errdetail("It is a partition of another table."),
+                 OidIsValid(RecordedBase(llast_oid(ancestors)))
+                     ? errhint("It belongs to an index table: create an ordinary index on it.")
+                     : errhint("Create the index table over \"%s\".",
+                               get_rel_name(llast_oid(ancestors)))));
     }
     if (kind == RELKIND_RELATION && has_subclass(RelationGetRelid(base)) &&
         find_inheritance_children(RelationGetRelid(base), NoLock) != NIL)
@@ -137,7 +140,7 @@ void CheckLeaves(Relation base, List *leaves, char persistence) {
             ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
                             errmsg("some partitions of \"%s\" are unlogged and some are not",
                                    RelationGetRelationName(base)),
-                            errhint("Use ALTER TABLE … SET LOGGED or SET UNLOGGED to make them "
+                            errhint("Use ALTER TABLE ... SET LOGGED or SET UNLOGGED to make them "
                                     "alike.")));
     }
 }
@@ -387,14 +390,8 @@ void RecordDependencies(Relation base, const IndexTable *table) {
                             table->identity[i].base_attno);
         recordDependencyOn(&self, &referenced, DEPENDENCY_AUTO);
     }
-    ListCell *cell;
-    foreach (cell, find_all_inheritors(table->relid, NoLock, nullptr))
-        for (const CopiedColumn &column : std::span(table->include, table->include_count)) {
-            ObjectAddress copy;
-            ObjectAddressSubSet(copy, RelationRelationId, lfirst_oid(cell), column.position + 1);
-            ObjectAddressSubSet(referenced, RelationRelationId, table->base, column.base_attno);
-            recordDependencyOn(&copy, &referenced, DEPENDENCY_AUTO);
-        }
+    for (const CopiedColumn &column : std::span(table->include, table->include_count))
+        RecordCopyDependency(table, column);
 }
 
 Oid Create(const CreateArguments &arguments) {
@@ -408,7 +405,7 @@ Oid Create(const CreateArguments &arguments) {
     FlushChanges();
     Relation base = relation_open(arguments.base, ShareRowExclusiveLock);
     CheckBase(base);
-    CheckTableNotInUse(base, "index_table.create()");
+    CheckTableNotInUse(base, "create an index table over");
     List *leaves = FindLeaves(arguments.base, ShareRowExclusiveLock);
     char persistence =
         leaves != NIL ? get_rel_persistence(linitial_oid(leaves)) : RELPERSISTENCE_PERMANENT;

@@ -1,5 +1,6 @@
 // The leaves of a base table: their numbers and triggers.
 #include "build/build.h"
+#include "build/collect.h"
 #include "build/query.h"
 
 namespace index_table {
@@ -12,11 +13,14 @@ void CreateTruncateTrigger(Oid leaf) {
     if (get_rel_relkind(leaf) != RELKIND_RELATION ||
         OidIsValid(get_trigger_oid(leaf, kTruncateTrigger, true)))
         return;
+    // A partition may belong to another role than its base table.
+    OwnerContext owner = EnterOwner(RelationOwner(leaf));
     const char *name = QualifiedName(leaf);
     Execute(psprintf("CREATE TRIGGER %s AFTER TRUNCATE ON %s FOR EACH STATEMENT EXECUTE FUNCTION "
                      "index_table.renumber()",
                      kTruncateTrigger, name));
     Execute(psprintf("ALTER TABLE %s ENABLE ALWAYS TRIGGER %s", name, kTruncateTrigger));
+    LeaveOwner(owner);
 }
 
 void DropTrigger(Oid relid, const char *trigger) {
@@ -103,22 +107,48 @@ bool IsEmpty(Oid leaf) {
     return empty;
 }
 
+// Reads the entries of a leaf's rows, with the rights of its owner, who may be another than the
+// base table's.
+void CollectRows(Relation base, const IndexTable *table, Oid leaf, Progress *progress,
+                 EntryCollector *collector) {
+    OwnerContext owner = EnterOwner(RelationOwner(leaf));
+    if (SPI_connect() != SPI_OK_CONNECT)
+        elog(ERROR, "SPI_connect failed");
+    Oid type = INT8OID;
+    Datum ticket = Int64GetDatum(progress->ticket);
+    SPIPlanPtr plan = SPI_prepare(RecomputationQuery(base, table, "$1", leaf), 1, &type);
+    if (!plan)
+        elog(ERROR, "SPI_prepare failed: %s", SPI_result_code_string(SPI_result));
+    PushActiveSnapshot(GetLatestSnapshot());
+    Portal portal = SPI_cursor_open(nullptr, plan, &ticket, nullptr, true);
+    for (;;) {
+        SPI_cursor_fetch(portal, true, 1000);
+        SPITupleTable *rows = SPI_tuptable;
+        if (rows->numvals == 0)
+            break;
+        for (uint64 i = 0; i < rows->numvals; i++)
+            CollectEntry(collector, rows->vals[i], rows->tupdesc, 1);
+        SPI_freetuptable(rows);
+        CHECK_FOR_INTERRUPTS();
+    }
+    SPI_cursor_close(portal);
+    PopActiveSnapshot();
+    SPI_finish();
+    LeaveOwner(owner);
+}
+
 // Enters the rows of a leaf that joined with rows.
 int64 EnterRows(Relation base, Oid leaf) {
     int64 entered = 0;
     const Base *known = FindBase(RelationGetRelid(base));
     for (IndexTable *table : std::span(known->tables, known->table_count)) {
-        const char *name = QualifiedName(table->relid);
-        if (table->is_unique && known->has_retired)
-            Execute(psprintf("DELETE FROM %s WHERE partition_id IN (SELECT r.partition_id FROM "
-                             "index_table.retired_partition AS r WHERE r.base = %u)",
-                             name, table->base));
         Progress *progress = BeginProgress(table->base, table->relid, ShareRowExclusiveLock);
         StartCounting(progress, list_make1_oid(leaf), 0);
         ReportPhase(progress, Phase::Loading);
-        entered += Execute(
-            psprintf("INSERT INTO %s %s", name, RecomputationQuery(base, table, "$1", leaf)),
-            progress->ticket);
+        EntryCollector collector = BeginCollecting(table);
+        CollectRows(base, table, leaf, progress, &collector);
+        EndCollecting(&collector);
+        entered += collector.count;
         EndProgress(progress);
     }
     return entered;

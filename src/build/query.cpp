@@ -34,19 +34,6 @@ void Execute(const char *sql) {
     SPI_finish();
 }
 
-uint64 Execute(const char *sql, int64 parameter) {
-    if (SPI_connect() != SPI_OK_CONNECT)
-        elog(ERROR, "SPI_connect failed");
-    Oid type = INT8OID;
-    Datum value = Int64GetDatum(parameter);
-    int result = SPI_execute_with_args(sql, 1, &type, &value, nullptr, false, 0);
-    if (result < 0)
-        elog(ERROR, "SPI_execute failed: %s", SPI_result_code_string(result));
-    uint64 processed = SPI_processed;
-    SPI_finish();
-    return processed;
-}
-
 char *QualifiedName(Oid relid) {
     return quote_qualified_identifier(get_namespace_name(get_rel_namespace(relid)),
                                       get_rel_name(relid));

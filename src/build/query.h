@@ -19,8 +19,6 @@ Oid RelationOwner(Oid relid);
 
 // Connects to SPI, runs one statement and disconnects; raises where it fails.
 void Execute(const char *sql);
-// The same for a statement with a bigint parameter; returns the number of rows it processed.
-uint64 Execute(const char *sql, int64 parameter);
 
 // "schema"."name"
 char *QualifiedName(Oid relid);

@@ -4,6 +4,7 @@
 // together, grouped by key, partition number and identity. A group is in order when it has as many
 // of the one as of the other, and the same copies.
 #include "build/build.h"
+#include "build/collect.h"
 #include "build/query.h"
 #include "compat/compat.h"
 #include "maintenance/maintenance.h"
@@ -148,48 +149,6 @@ int64 CountProblems(Relation base, const IndexTable *table) {
     return problems;
 }
 
-// Deletes the stored entries of the groups that are not in order and collects what should be there.
-int64 Mend(Relation base, const IndexTable *table) {
-    int64 problems = 0;
-    Progress *progress = BeginProgress(table->base, table->relid, ShareRowExclusiveLock);
-    ChangeBuffer *buffer = GetChangeBuffer(table);
-    EntryValues entry;
-    entry.values = static_cast<Datum *>(palloc0(sizeof(Datum) * buffer->descriptor->natts));
-    entry.nulls = static_cast<bool *>(palloc(buffer->descriptor->natts));
-    memset(entry.nulls, true, buffer->descriptor->natts);
-    CommandId command = GetCurrentCommandId(true);
-    auto consume = [&](HeapTuple row, TupleDesc descriptor) {
-        bool stored, isnull;
-        Datum location = SPI_getbinval(row, descriptor, kLocation, &isnull);
-        stored = !isnull;
-        Datum problem_is_first = SPI_getbinval(row, descriptor, kIsFirst, &isnull);
-        problems += DatumGetBool(problem_is_first);
-        if (stored) {
-            Oid storage = DatumGetObjectId(SPI_getbinval(row, descriptor, kStorage, &isnull));
-            DeleteStoredEntry(table, storage,
-                              reinterpret_cast<ItemPointer>(DatumGetPointer(location)));
-            return;
-        }
-        for (int position = 0; position < table->column_count; position++) {
-            int index = buffer->attnos[position] - 1;
-            entry.values[index] =
-                SPI_getbinval(row, descriptor, kEntry + position, &entry.nulls[index]);
-        }
-        // Inserted by the flush below, after every deletion: a unique key may change hands.
-        AddChange(buffer, entry, ChangeKind::Insert, command);
-        if (IsFull(buffer) && !table->is_unique)
-            FlushChanges();
-    };
-    // Dead entries are no problems, but may hold a unique key.
-    Execute(psprintf("DELETE FROM %s WHERE partition_id IS NULL OR partition_id NOT IN (SELECT "
-                     "p.partition_id FROM index_table.partition AS p WHERE p.base = %u)",
-                     QualifiedName(table->relid), table->base));
-    Compare(base, table, progress, Phase::Repairing, consume);
-    FlushChanges();
-    EndProgress(progress);
-    return problems;
-}
-
 void PutProblem(ReturnSetInfo *result, Oid base, HeapTuple row, TupleDesc descriptor,
                 int partition_column) {
     bool isnull;
@@ -208,6 +167,33 @@ void PutProblem(ReturnSetInfo *result, Oid base, HeapTuple row, TupleDesc descri
 }
 
 } // namespace
+
+int64 RepairEntries(Relation base, const IndexTable *table) {
+    int64 problems = 0;
+    Progress *progress = BeginProgress(table->base, table->relid, ShareRowExclusiveLock);
+    EntryCollector collector = BeginCollecting(table);
+    auto consume = [&](HeapTuple row, TupleDesc descriptor) {
+        bool isnull;
+        problems += DatumGetBool(SPI_getbinval(row, descriptor, kIsFirst, &isnull));
+        Datum location = SPI_getbinval(row, descriptor, kLocation, &isnull);
+        if (!isnull) {
+            Oid storage = DatumGetObjectId(SPI_getbinval(row, descriptor, kStorage, &isnull));
+            DeleteStoredEntry(table, storage,
+                              reinterpret_cast<ItemPointer>(DatumGetPointer(location)));
+            return;
+        }
+        CollectEntry(&collector, row, descriptor, kEntry);
+    };
+    // Dead entries are no problems, but may hold a unique key.
+    Execute(psprintf("DELETE FROM %s WHERE partition_id IS NULL OR partition_id NOT IN (SELECT "
+                     "p.partition_id FROM index_table.partition AS p WHERE p.base = %u)",
+                     QualifiedName(table->relid), table->base));
+    Compare(base, table, progress, Phase::Repairing, consume);
+    EndCollecting(&collector);
+    EndProgress(progress);
+    return problems;
+}
+
 } // namespace index_table
 
 using namespace index_table;
@@ -241,7 +227,7 @@ SQL_FUNCTION(index_table_repair) {
         LockRelationOid(table->base, ShareRowExclusiveLock);
         problems = ReconcilePartitions(base);
         // The lock may have been waited for, and numbers given.
-        problems += Mend(base, GetIndexTable(table->relid));
+        problems += RepairEntries(base, GetIndexTable(table->relid));
     }
     LeaveOwner(owner);
     relation_close(base, NoLock);

@@ -58,6 +58,26 @@ void InsertRow(const char *table, Datum *values, bool *nulls) {
     table_close(rel, RowExclusiveLock);
 }
 
+Datum *IncludedNames(CatalogScan &scan, HeapTuple tuple, int *count) {
+    bool isnull;
+    Datum *names;
+    deconstruct_array(DatumGetArrayTypeP(scan.Get(tuple, kDefInclude, &isnull)), NAMEOID,
+                      NAMEDATALEN, false, TYPALIGN_CHAR, &names, nullptr, count);
+    return names;
+}
+
+void SetIncludedNames(CatalogScan &scan, HeapTuple tuple, Datum *names, int count) {
+    Datum values[kDefColumns] = {};
+    bool nulls[kDefColumns] = {};
+    bool replace[kDefColumns] = {};
+    values[kDefInclude - 1] =
+        PointerGetDatum(construct_array(names, count, NAMEOID, NAMEDATALEN, false, TYPALIGN_CHAR));
+    replace[kDefInclude - 1] = true;
+    HeapTuple changed =
+        heap_modify_tuple(tuple, RelationGetDescr(scan.relation), values, nulls, replace);
+    CatalogTupleUpdate(scan.relation, &tuple->t_self, changed);
+}
+
 } // namespace
 
 Oid ExtensionSchema() {
@@ -200,26 +220,15 @@ void ForgetIncludedColumn(Oid base, const char *name) {
     CatalogScan scan("definition", "definition_base_idx", F_OIDEQ, ObjectIdGetDatum(base),
                      RowExclusiveLock);
     while (HeapTuple tuple = scan.Next()) {
-        bool isnull;
-        Datum *names;
         int count;
-        deconstruct_array(DatumGetArrayTypeP(scan.Get(tuple, kDefInclude, &isnull)), NAMEOID,
-                          NAMEDATALEN, false, TYPALIGN_CHAR, &names, nullptr, &count);
+        Datum *names = IncludedNames(scan, tuple, &count);
         int kept = 0;
         for (int i = 0; i < count; i++)
             if (namestrcmp(DatumGetName(names[i]), name) != 0)
                 names[kept++] = names[i];
         if (kept == count)
             continue;
-        Datum values[kDefColumns] = {};
-        bool nulls[kDefColumns] = {};
-        bool replace[kDefColumns] = {};
-        values[kDefInclude - 1] = PointerGetDatum(
-            construct_array(names, kept, NAMEOID, NAMEDATALEN, false, TYPALIGN_CHAR));
-        replace[kDefInclude - 1] = true;
-        HeapTuple without =
-            heap_modify_tuple(tuple, RelationGetDescr(scan.relation), values, nulls, replace);
-        CatalogTupleUpdate(scan.relation, &tuple->t_self, without);
+        SetIncludedNames(scan, tuple, names, kept);
         changed = true;
     }
     scan.End();
@@ -227,6 +236,33 @@ void ForgetIncludedColumn(Oid base, const char *name) {
         CommandCounterIncrement();
         Invalidate(base);
     }
+}
+
+bool AppendIncludedColumn(Oid relid, const char *name) {
+    bool added = false;
+    CatalogScan scan("definition", "definition_pkey", F_OIDEQ, ObjectIdGetDatum(relid),
+                     RowExclusiveLock);
+    if (HeapTuple tuple = scan.Next()) {
+        int count;
+        Datum *names = IncludedNames(scan, tuple, &count);
+        added = std::none_of(names, names + count, [=](Datum known) {
+            return namestrcmp(DatumGetName(known), name) == 0;
+        });
+        if (added) {
+            Datum *more = static_cast<Datum *>(palloc(sizeof(Datum) * (count + 1)));
+            std::copy(names, names + count, more);
+            NameData last;
+            namestrcpy(&last, name);
+            more[count] = NameGetDatum(&last);
+            SetIncludedNames(scan, tuple, more, count + 1);
+        }
+    }
+    scan.End();
+    if (added) {
+        CommandCounterIncrement();
+        Invalidate(RecordedBase(relid));
+    }
+    return added;
 }
 
 List *ReadDefinitions(Relation base) {

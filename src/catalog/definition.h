@@ -44,6 +44,7 @@ struct IndexTable {
     int copied_count;
     CopiedColumn *copied; // the columns after partition_id, in order
     int column_count;     // of an entry
+    Oid *types;           // of its columns
     // For execution: planned expressions.
     Expr **key_exprs;   // per key column, of expr; null for a plain column
     Expr **per_element; // per key column
@@ -113,6 +114,9 @@ void DeleteDefinition(Oid relid);
 // Writes the names in a definition anew: `table` was parsed before something it refers to (a
 // column, a function, a schema, an enum value) was renamed.
 void RefreshDefinition(const IndexTable *table);
+// Adds a new column of the base table to the included columns of an index table. False, with
+// nothing done, where it is one already.
+bool AppendIncludedColumn(Oid relid, const char *name);
 // Takes a dropped column of a base table out of the included columns of its index tables.
 void ForgetIncludedColumn(Oid base, const char *name);
 int32 AddPartition(Oid base, Oid leaf);

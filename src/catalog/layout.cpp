@@ -64,6 +64,14 @@ IndexTable *MakeIndexTable(Relation base, const Definition &definition) {
     table->include_count = table->column_count - group_count;
     table->include = table->copied + (table->copied_count - table->include_count);
 
+    table->types = static_cast<Oid *>(palloc(sizeof(Oid) * table->column_count));
+    for (int i = 0; i < table->key.count; i++)
+        table->types[i] = table->key.columns[i].type;
+    table->types[table->partition_position()] = INT4OID;
+    for (const CopiedColumn &copy : std::span(table->copied, table->copied_count))
+        table->types[copy.position] =
+            TupleDescAttr(RelationGetDescr(base), copy.base_attno - 1)->atttypid;
+
     int count = table->key.count;
     table->key_exprs = static_cast<Expr **>(palloc0(sizeof(Expr *) * count));
     table->per_element = static_cast<Expr **>(palloc0(sizeof(Expr *) * count));

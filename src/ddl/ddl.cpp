@@ -77,9 +77,35 @@ bool UsesColumn(const IndexTable *table, AttrNumber attno) {
          errhint("Drop the index table with index_table.drop(), and create it again afterwards.")));
 }
 
+// The columns of an index table are the extension's; what else an owner may want to change is his.
+void RefuseNewLayout(AlterTableStmt *statement, const IndexTable *table) {
+    ListCell *cell;
+    foreach (cell, statement->cmds) {
+        AlterTableCmd *command = lfirst_node(AlterTableCmd, cell);
+        bool is_layout =
+            command->subtype == AT_AlterColumnType || command->subtype == AT_DropColumn;
+        AttrNumber attno = is_layout ? get_attnum(table->relid, command->name) : 0;
+        Relation rel = table_open(table->relid, AccessShareLock);
+        int position = -1;
+        for (int i = 0; i < attno; i++)
+            if (!TupleDescAttr(RelationGetDescr(rel), i)->attisdropped)
+                position++;
+        table_close(rel, AccessShareLock);
+        if (position >= 0 && position < table->column_count)
+            ereport(ERROR,
+                    (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+                     errmsg("cannot alter column \"%s\" of index table \"%s\"", command->name,
+                            get_rel_name(table->relid)),
+                     errhint("Drop the index table with index_table.drop() and create another.")));
+    }
+}
+
 // Before the command: refuses what index tables cannot follow.
 void RefuseBeforeAlter(AlterTableStmt *statement) {
     Oid relid = RangeVarGetRelid(statement->relation, NoLock, true);
+    if (OidIsValid(relid))
+        if (const IndexTable *table = FindIndexTable(RootOf(relid)))
+            RefuseNewLayout(statement, table);
     const Base *base = OidIsValid(relid) ? FindBase(RootOf(relid)) : nullptr;
     if (!base)
         return;
@@ -158,6 +184,10 @@ void FollowAlterTable(AlterTableStmt *statement) {
         case AT_DetachPartitionFinalize:
             moves_partitions = true;
             break;
+        case AT_AddColumn:
+            if (IsBase(relid))
+                CopyNewColumn(relid, castNode(ColumnDef, command->def)->colname);
+            break;
         case AT_AddInherit:
             RefuseNewChild(list_make1(command->def));
             break;
@@ -177,6 +207,19 @@ void FollowCreate(CreateStmt *statement) {
         FollowPartitions(RangeVarGetRelid(statement->relation, NoLock, true));
     else
         RefuseNewChild(statement->inhRelations);
+}
+
+// CREATE SCHEMA … CREATE TABLE … is one command.
+void FollowCreateSchema(CreateSchemaStmt *statement) {
+    ListCell *cell;
+    foreach (cell, statement->schemaElts) {
+        if (!IsA(lfirst(cell), CreateStmt))
+            continue;
+        CreateStmt *create = static_cast<CreateStmt *>(lfirst(cell));
+        if (!create->relation->schemaname)
+            create->relation->schemaname = statement->schemaname;
+        FollowCreate(create);
+    }
 }
 
 void ForgetDroppedRelation(Oid relid) {
@@ -252,6 +295,8 @@ SQL_FUNCTION(index_table_on_ddl_end) {
         FollowAlterTable(reinterpret_cast<AlterTableStmt *>(event->parsetree));
     else if (IsA(event->parsetree, CreateStmt))
         FollowCreate(reinterpret_cast<CreateStmt *>(event->parsetree));
+    else if (IsA(event->parsetree, CreateSchemaStmt))
+        FollowCreateSchema(reinterpret_cast<CreateSchemaStmt *>(event->parsetree));
     else if (IsA(event->parsetree, CreateForeignTableStmt))
         FollowCreate(&reinterpret_cast<CreateForeignTableStmt *>(event->parsetree)->base);
     PG_RETURN_NULL();

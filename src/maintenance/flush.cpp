@@ -199,6 +199,11 @@ void FlushChanges() {
         Flush(true);
 }
 
+void FlushAllChanges() {
+    if (HasChanges() || HasUniqueRechecks())
+        Flush(false);
+}
+
 bool HasUnflushedChanges(Oid index_table) {
     ChangeBuffer *buffer = FindChangeBuffer(index_table);
     return buffer && buffer->count > 0;

@@ -9,6 +9,9 @@ namespace index_table {
 // that what reads or alters them next finds them in step. May raise what writing a table raises.
 void FlushChanges();
 
+// The same where no statement around may bring more: unique keys are checked now.
+void FlushAllChanges();
+
 // Whether changes remain captured that belong to an outer nest level: an index table then lacks
 // them until the subtransaction ends.
 bool HasUnflushedChanges(Oid index_table);

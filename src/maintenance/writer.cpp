@@ -519,8 +519,9 @@ int RouteEntry(PartitionKey key, PartitionDesc partitions, Datum value, bool isn
     PartitionBoundInfo bounds = partitions->boundinfo;
     int index = bounds ? bounds->indexes[hash % bounds->nindexes] : -1;
     if (index < 0)
-        ereport(ERROR, (errcode(ERRCODE_CHECK_VIOLATION),
-                        errmsg("no partition of the index table takes an entry")));
+        ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                        errmsg("a partition of the index table is missing"),
+                        errhint("Drop the index table and create it again.")));
     return index;
 }
 

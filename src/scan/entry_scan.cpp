@@ -44,14 +44,11 @@ bool HasUncapturedRows(const IndexTable *table) {
 }
 
 // How a column of the B-tree is compared and ordered.
-KeyColumn OrderOf(Relation base, const IndexTable *table, int position) {
+KeyColumn OrderOf(const IndexTable *table, int position) {
     if (position < table->key.count)
         return table->key.columns[position];
     KeyColumn column = {};
-    column.type = INT4OID; // partition_id
-    for (const CopiedColumn &copy : std::span(table->copied, table->copied_count))
-        if (copy.position == position)
-            column.type = TupleDescAttr(RelationGetDescr(base), copy.base_attno - 1)->atttypid;
+    column.type = table->types[position];
     column.opclass = GetDefaultOpClass(column.type, BTREE_AM_OID);
     return column;
 }
@@ -107,7 +104,7 @@ SPIPlanPtr Prepare(const IndexTable *table, const EntryCondition &condition, boo
 
     Oid types[INDEX_MAX_KEYS];
     for (int i = 0; i < condition.count; i++) {
-        KeyColumn column = OrderOf(base, table, order.positions[i]);
+        KeyColumn column = OrderOf(table, order.positions[i]);
         types[i] = getBaseType(column.type);
         Bound bound = i < condition.count - 1 ? Bound::Equal : condition.last;
         if (bound == Bound::Equal && condition.nulls[i])
@@ -117,7 +114,7 @@ SPIPlanPtr Prepare(const IndexTable *table, const EntryCondition &condition, boo
     }
     appendStringInfoString(&sql, " ORDER BY ");
     for (int i = 0; i < order.count; i++) {
-        KeyColumn column = OrderOf(base, table, order.positions[i]);
+        KeyColumn column = OrderOf(table, order.positions[i]);
         StrategyNumber strategy =
             column.descending ? BTGreaterStrategyNumber : BTLessStrategyNumber;
         appendStringInfo(&sql, "%sc%d USING %s NULLS %s", i ? ", " : "", order.positions[i] + 1,

@@ -1,0 +1,34 @@
+#include "build/collect.h"
+
+#include "maintenance/maintenance.h"
+
+namespace index_table {
+
+EntryCollector BeginCollecting(const IndexTable *table) {
+    EntryCollector collector = {.table = table, .buffer = GetChangeBuffer(table)};
+    int columns = collector.buffer->descriptor->natts;
+    collector.entry.values = static_cast<Datum *>(palloc0(sizeof(Datum) * columns));
+    collector.entry.nulls = static_cast<bool *>(palloc(columns));
+    memset(collector.entry.nulls, true, columns);
+    collector.command = GetCurrentCommandId(true);
+    return collector;
+}
+
+void CollectEntry(EntryCollector *collector, HeapTuple row, TupleDesc descriptor,
+                  int first_column) {
+    for (int position = 0; position < collector->table->column_count; position++) {
+        int index = collector->buffer->attnos[position] - 1;
+        collector->entry.values[index] =
+            SPI_getbinval(row, descriptor, first_column + position, &collector->entry.nulls[index]);
+    }
+    AddChange(collector->buffer, collector->entry, ChangeKind::Insert, collector->command);
+    collector->count++;
+    if (IsFull(collector->buffer))
+        FlushChanges();
+}
+
+void EndCollecting(EntryCollector *) {
+    FlushAllChanges();
+}
+
+} // namespace index_table

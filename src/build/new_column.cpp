@@ -1,0 +1,89 @@
+// ADD COLUMN on the base table of a denormalized index table.
+#include "build/build.h"
+#include "build/query.h"
+
+namespace index_table {
+namespace {
+
+// A name for the copy that the index table does not use yet.
+char *NameOfCopy(Oid index_table, const char *name) {
+    char *unique = pstrdup(name);
+    for (int i = 1; get_attnum(index_table, unique) != InvalidAttrNumber; i++) {
+        int room = pg_mbcliplen(name, strlen(name), NAMEDATALEN - 6);
+        unique = psprintf("%.*s%d", room, name, i);
+    }
+    return unique;
+}
+
+// DEFAULT for the value that existing rows have without having been rewritten; empty where they
+// have none.
+char *MissingValue(Relation base, AttrNumber attno) {
+    Form_pg_attribute att = TupleDescAttr(RelationGetDescr(base), attno - 1);
+    if (!att->atthasmissing)
+        return pstrdup("");
+    bool isnull;
+    Datum value = getmissingattr(RelationGetDescr(base), attno, &isnull);
+    if (isnull)
+        return pstrdup("");
+    Oid output;
+    bool is_varlena;
+    getTypeOutputInfo(att->atttypid, &output, &is_varlena);
+    return psprintf(" DEFAULT %s", quote_literal_cstr(OidOutputFunctionCall(output, value)));
+}
+
+} // namespace
+
+void RecordCopyDependency(const IndexTable *table, const CopiedColumn &column) {
+    ListCell *cell;
+    foreach (cell, find_all_inheritors(table->relid, NoLock, nullptr)) {
+        Relation rel = table_open(lfirst_oid(cell), NoLock);
+        int live = 0;
+        AttrNumber attno = 0;
+        while (live <= column.position)
+            if (!TupleDescAttr(RelationGetDescr(rel), attno++)->attisdropped)
+                live++;
+        table_close(rel, NoLock);
+        ObjectAddress copy, original;
+        ObjectAddressSubSet(copy, RelationRelationId, lfirst_oid(cell), attno);
+        ObjectAddressSubSet(original, RelationRelationId, table->base, column.base_attno);
+        recordDependencyOn(&copy, &original, DEPENDENCY_AUTO);
+    }
+}
+
+void CopyNewColumn(Oid base_oid, const char *name) {
+    Relation base = relation_open(base_oid, NoLock);
+    AttrNumber attno = FindColumn(base, name);
+    Form_pg_attribute att = TupleDescAttr(RelationGetDescr(base), attno - 1);
+    OwnerContext owner = EnterOwner(base->rd_rel->relowner);
+    ListCell *cell;
+    foreach (cell, ListIndexTables(base_oid)) {
+        Oid relid = lfirst_oid(cell);
+        const IndexTable *table = FindIndexTable(relid);
+        if (!table || table->strategy != Strategy::Denormalized ||
+            !AppendIncludedColumn(relid, name))
+            continue;
+        char *missing = MissingValue(base, attno);
+        char *copy = NameOfCopy(relid, name);
+        StringInfoData sql;
+        initStringInfo(&sql);
+        appendStringInfo(
+            &sql, "ALTER TABLE %s ADD COLUMN %s %s", QualifiedName(relid), quote_identifier(copy),
+            format_type_extended(att->atttypid, att->atttypmod,
+                                 FORMAT_TYPE_TYPEMOD_GIVEN | FORMAT_TYPE_FORCE_QUALIFY));
+        if (OidIsValid(att->attcollation))
+            appendStringInfo(&sql, " COLLATE %s", generate_collation_name(att->attcollation));
+        Execute(psprintf("%s%s", sql.data, missing));
+        if (*missing)
+            Execute(psprintf("ALTER TABLE %s ALTER COLUMN %s DROP DEFAULT", QualifiedName(relid),
+                             quote_identifier(copy)));
+        table = FindIndexTable(relid);
+        RecordCopyDependency(table, table->include[table->include_count - 1]);
+        // Values that were computed row by row: the base table was rewritten, so is this.
+        if (att->atthasdef && !*missing)
+            RepairEntries(base, table);
+    }
+    LeaveOwner(owner);
+    relation_close(base, NoLock);
+}
+
+} // namespace index_table
