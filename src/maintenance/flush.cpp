@@ -3,6 +3,7 @@
 #include "maintenance/change_buffer.h"
 #include "maintenance/leaf.h"
 #include "maintenance/maintenance.h"
+#include "maintenance/statements.h"
 #include "maintenance/writer.h"
 
 namespace index_table {
@@ -12,15 +13,6 @@ ExecutorStart_hook_type previous_start;
 ExecutorRun_hook_type previous_run;
 ExecutorFinish_hook_type previous_finish;
 ProcessUtility_hook_type previous_utility;
-
-// How many statements this backend is inside of. Unknown for the rest of a transaction in which
-// the library was loaded: there may be statements around that the hooks never saw.
-constinit int depth = 0;
-constinit bool depth_unknown = false;
-
-bool IsOutermost() {
-    return depth == 0 && !depth_unknown;
-}
 
 // Unique keys may collide with entries of truncated, detached or dropped partitions.
 bool MayMeetDeadEntries(const IndexTable *table) {
@@ -70,6 +62,12 @@ void FlushBuffer(ChangeBuffer *buffer, bool more_to_come) {
     MemoryContextDelete(batch);
 }
 
+Oid CopiedRelation(Node *statement) {
+    CopyStmt *copy = castNode(CopyStmt, statement);
+    return copy->is_from && copy->relation ? RangeVarGetRelid(copy->relation, NoLock, true)
+                                           : InvalidOid;
+}
+
 bool HasChanges() {
     for (ChangeBuffer *buffer = FirstChangeBuffer(); buffer; buffer = buffer->next)
         if (buffer->count > 0)
@@ -77,7 +75,8 @@ bool HasChanges() {
     return false;
 }
 
-void Flush(bool more_to_come) {
+// With `is_final` as if no statement around could bring more.
+void Flush(bool is_final) {
     bool push_snapshot = !ActiveSnapshotSet(); // for toasted values, expressions and triggers
     if (push_snapshot)
         PushActiveSnapshot(GetTransactionSnapshot());
@@ -87,18 +86,17 @@ void Flush(bool more_to_come) {
     for (ChangeBuffer *buffer = FirstChangeBuffer(); buffer;) {
         uint64 generation = ChangeBufferGeneration();
         if (buffer->count > 0 && buffer->changes[buffer->count - 1].nest_level == level)
-            FlushBuffer(buffer, more_to_come);
+            FlushBuffer(buffer, !is_final && IsBeingChanged(buffer->table->base));
         buffer = generation == ChangeBufferGeneration() ? buffer->next : FirstChangeBuffer();
     }
-    if (!more_to_come)
-        RecheckUniqueKeys();
+    RecheckUniqueKeys(is_final);
     if (push_snapshot)
         PopActiveSnapshot();
 }
 
-void FlushAtEnd() {
+void FlushIfNeeded(bool is_final) {
     if (HasChanges() || HasUniqueRechecks())
-        Flush(!IsOutermost());
+        Flush(is_final);
 }
 
 void OnExecutorStart(QueryDesc *query, int flags) {
@@ -111,7 +109,8 @@ void OnExecutorStart(QueryDesc *query, int flags) {
 }
 
 void OnExecutorRun(QueryDesc *query, ScanDirection direction, uint64 count, bool execute_once) {
-    depth++;
+    ActiveStatement statement;
+    EnterStatement(&statement, query, InvalidOid);
     PG_TRY();
     {
         if (previous_run)
@@ -120,12 +119,13 @@ void OnExecutorRun(QueryDesc *query, ScanDirection direction, uint64 count, bool
             standard_ExecutorRun(query, direction, count, execute_once);
     }
     PG_FINALLY();
-    { depth--; }
+    { LeaveStatement(&statement); }
     PG_END_TRY();
 }
 
 void OnExecutorFinish(QueryDesc *query) {
-    depth++;
+    ActiveStatement statement;
+    EnterStatement(&statement, query, InvalidOid);
     PG_TRY();
     {
         if (previous_finish)
@@ -134,9 +134,11 @@ void OnExecutorFinish(QueryDesc *query) {
             standard_ExecutorFinish(query);
     }
     PG_FINALLY();
-    { depth--; }
+    { LeaveStatement(&statement); }
     PG_END_TRY();
-    FlushAtEnd();
+    if (query->estate->es_top_eflags & EXEC_FLAG_SKIP_TRIGGERS)
+        NoteCascade(query);
+    FlushIfNeeded(false);
 }
 
 void OnProcessUtility(PlannedStmt *statement, const char *text, bool read_only,
@@ -152,8 +154,9 @@ void OnProcessUtility(PlannedStmt *statement, const char *text, bool read_only,
         reinterpret_cast<TransactionStmt *>(statement->utilityStmt)->kind != TRANS_STMT_SAVEPOINT;
     if (!ends_transaction)
         FlushChanges();
+    ActiveStatement copying;
     if (is_copy)
-        depth++;
+        EnterStatement(&copying, nullptr, CopiedRelation(statement->utilityStmt));
     PG_TRY();
     {
         if (previous_utility)
@@ -166,11 +169,11 @@ void OnProcessUtility(PlannedStmt *statement, const char *text, bool read_only,
     PG_FINALLY();
     {
         if (is_copy)
-            depth--;
+            LeaveStatement(&copying);
     }
     PG_END_TRY();
     if (is_copy)
-        FlushAtEnd();
+        FlushIfNeeded(false);
 }
 
 void OnTransactionEvent(XactEvent event, void *) {
@@ -178,14 +181,7 @@ void OnTransactionEvent(XactEvent event, void *) {
     case XACT_EVENT_PRE_COMMIT:
     case XACT_EVENT_PRE_PREPARE:
         // Logical replication's workers run triggers outside of the executor and COPY.
-        if (HasChanges() || HasUniqueRechecks())
-            Flush(false);
-        break;
-    case XACT_EVENT_COMMIT:
-    case XACT_EVENT_ABORT:
-    case XACT_EVENT_PREPARE:
-        depth = 0;
-        depth_unknown = false;
+        FlushIfNeeded(true);
         break;
     default:
         break;
@@ -195,13 +191,11 @@ void OnTransactionEvent(XactEvent event, void *) {
 } // namespace
 
 void FlushChanges() {
-    if (HasChanges())
-        Flush(true);
+    FlushIfNeeded(false);
 }
 
 void FlushAllChanges() {
-    if (HasChanges() || HasUniqueRechecks())
-        Flush(false);
+    FlushIfNeeded(true);
 }
 
 bool HasUnflushedChanges(Oid index_table) {
@@ -209,12 +203,7 @@ bool HasUnflushedChanges(Oid index_table) {
     return buffer && buffer->count > 0;
 }
 
-bool IsInsideStatement() {
-    return depth > 1 || depth_unknown;
-}
-
 void InitializeFlush() {
-    depth_unknown = IsTransactionState();
     previous_start = ExecutorStart_hook;
     ExecutorStart_hook = OnExecutorStart;
     previous_run = ExecutorRun_hook;
@@ -230,6 +219,7 @@ void InitializeMaintenance() {
     InitializeChangeBuffers();
     InitializeLeafCache();
     InitializeWriters();
+    InitializeStatements();
     InitializeFlush();
 }
 

@@ -16,9 +16,6 @@ void FlushAllChanges();
 // them until the subtransaction ends.
 bool HasUnflushedChanges(Oid index_table);
 
-// Whether a statement of this session may be running around the current one.
-bool IsInsideStatement();
-
 void InitializeMaintenance();
 
 } // namespace index_table

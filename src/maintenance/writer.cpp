@@ -1,6 +1,7 @@
 #include "maintenance/writer.h"
 
 #include "compat/compat.h"
+#include "maintenance/statements.h"
 
 namespace index_table {
 namespace {
@@ -38,6 +39,7 @@ MemoryContext outdated;
 // A stored entry whose unique key was taken when it was inserted, to be checked again.
 struct UniqueRecheck {
     UniqueRecheck *next;
+    Oid base;
     Oid relid;
     Oid index;
     ItemPointerData tid;
@@ -303,10 +305,11 @@ bool HasNullKey(const IndexTable *table, const Change &change) {
     return (change.null_mask & ((1U << table->key.count) - 1)) != 0;
 }
 
-void RecheckLater(Target *target, int index, ItemPointer tid) {
+void RecheckLater(EntryWriter *writer, Target *target, int index, ItemPointer tid) {
     UniqueRecheck *recheck = static_cast<UniqueRecheck *>(
         MemoryContextAlloc(TopTransactionContext, sizeof(UniqueRecheck)));
     *recheck = {.next = rechecks,
+                .base = writer->table->base,
                 .relid = RelationGetRelid(target->rel),
                 .index = target->plan->index_oids[index],
                 .tid = *tid};
@@ -327,7 +330,7 @@ void InsertIndexTuples(EntryWriter *writer, Target *target, TupleTableSlot *slot
             index_insert(target->indexes[i], values, nulls, &slot->tts_tid, target->rel,
                          info->ii_Unique ? unique : UNIQUE_CHECK_NO, false, info);
         if (info->ii_Unique && unique == UNIQUE_CHECK_PARTIAL && !is_certain)
-            RecheckLater(target, i, &slot->tts_tid);
+            RecheckLater(writer, target, i, &slot->tts_tid);
     }
 }
 
@@ -456,7 +459,8 @@ bool FindEntry(EntryWriter *writer, Target *target, const Change &change, ItemPo
     while (index_getnext_slot(scan, ForwardScanDirection, target->found)) {
         if (!HasColumns(target, values, nulls, table->key.count, table->group_count()))
             continue;
-        bool exact = HasColumns(target, values, nulls, table->group_count(), descriptor->natts);
+        bool exact = HasColumns(target, values, nulls, 0, table->key.count) &&
+                     HasColumns(target, values, nulls, table->group_count(), descriptor->natts);
         // In the middle of a statement this may be an older version of the entry, whose own
         // deletion is still to come.
         if (!exact && writer->mid_statement)
@@ -696,29 +700,42 @@ bool HasUniqueRechecks() {
     return rechecks != nullptr;
 }
 
-void RecheckUniqueKeys() {
-    while (UniqueRecheck *recheck = rechecks) {
-        rechecks = recheck->next;
-        Relation rel = table_open(recheck->relid, RowExclusiveLock);
-        Relation index = index_open(recheck->index, RowExclusiveLock);
-        TupleTableSlot *slot = table_slot_create(rel, nullptr);
-        IndexFetchTableData *fetch = table_index_fetch_begin(rel);
-        bool call_again = false;
-        // Fetching moves on to the newest version; the index knows the first.
-        ItemPointerData tid = recheck->tid;
-        // An entry that is gone, or was undone with a subtransaction, collides with nothing.
-        if (table_index_fetch_tuple(fetch, &tid, SnapshotSelf, slot, &call_again, nullptr)) {
-            Datum values[INDEX_MAX_KEYS];
-            bool nulls[INDEX_MAX_KEYS];
-            IndexInfo *info = BuildIndexInfo(index);
-            FormIndexDatum(info, slot, nullptr, values, nulls);
-            index_insert(index, values, nulls, &recheck->tid, rel, UNIQUE_CHECK_EXISTING, false,
-                         info);
+namespace {
+
+void Recheck(UniqueRecheck *recheck) {
+    Relation rel = table_open(recheck->relid, RowExclusiveLock);
+    Relation index = index_open(recheck->index, RowExclusiveLock);
+    TupleTableSlot *slot = table_slot_create(rel, nullptr);
+    IndexFetchTableData *fetch = table_index_fetch_begin(rel);
+    bool call_again = false;
+    // Fetching moves on to the newest version; the index knows the first.
+    ItemPointerData tid = recheck->tid;
+    // An entry that is gone, or was undone with a subtransaction, collides with nothing.
+    if (table_index_fetch_tuple(fetch, &tid, SnapshotSelf, slot, &call_again, nullptr)) {
+        Datum values[INDEX_MAX_KEYS];
+        bool nulls[INDEX_MAX_KEYS];
+        IndexInfo *info = BuildIndexInfo(index);
+        FormIndexDatum(info, slot, nullptr, values, nulls);
+        index_insert(index, values, nulls, &recheck->tid, rel, UNIQUE_CHECK_EXISTING, false, info);
+    }
+    table_index_fetch_end(fetch);
+    ExecDropSingleTupleTableSlot(slot);
+    index_close(index, NoLock);
+    table_close(rel, NoLock);
+}
+
+} // namespace
+
+void RecheckUniqueKeys(bool is_final) {
+    // One that raises is gone; the others stay, for the error may be caught.
+    for (UniqueRecheck **link = &rechecks; *link;) {
+        UniqueRecheck *recheck = *link;
+        if (!is_final && IsBeingChanged(recheck->base)) {
+            link = &recheck->next;
+            continue;
         }
-        table_index_fetch_end(fetch);
-        ExecDropSingleTupleTableSlot(slot);
-        index_close(index, NoLock);
-        table_close(rel, NoLock);
+        *link = recheck->next;
+        Recheck(recheck);
         pfree(recheck);
     }
 }

@@ -21,7 +21,8 @@ struct EntryWriter;
 // in RecheckUniqueKeys(), for the entry it collides with may be about to go.
 EntryWriter *OpenWriter(const IndexTable *table, bool mid_statement, MemoryContext context);
 bool HasUniqueRechecks();
-void RecheckUniqueKeys();
+// Checks those of base tables that no statement is changing any more; all of them with `is_final`.
+void RecheckUniqueKeys(bool is_final);
 void CloseWriter(EntryWriter *writer);
 
 // Inserts the entries of `changes`, in order. Raises 23505 where a unique key repeats.

@@ -2,6 +2,7 @@
 
 #include "build/query.h"
 #include "maintenance/maintenance.h"
+#include "maintenance/statements.h"
 
 namespace index_table {
 namespace {
@@ -29,18 +30,6 @@ bool IsOlderThanBuild(const IndexTable *table) {
     return TransactionIdIsNormal(table->built) &&
            !TransactionIdIsCurrentTransactionId(table->built) &&
            XidInMVCCSnapshot(table->built, GetActiveSnapshot());
-}
-
-// Whether rows have been changed whose own triggers have not fired yet: in the middle of the
-// statement that changes them.
-bool HasUncapturedRows(const IndexTable *table) {
-    if (!IsInsideStatement())
-        return false;
-    ListCell *cell;
-    foreach (cell, ListPartitions(table->base))
-        if (AfterTriggerPendingOnRel(lfirst_oid(cell)))
-            return true;
-    return false;
 }
 
 // How a column of the B-tree is compared and ordered.
@@ -182,7 +171,7 @@ EntryScan BeginEntryScan(const IndexTable *table, const EntryCondition &conditio
     // Where the index table does not show what the base table does, the entries are made from the
     // base table on the spot.
     bool from_base =
-        HasUnflushedChanges(table->relid) || IsOlderThanBuild(table) || HasUncapturedRows(table);
+        HasUnflushedChanges(table->relid) || IsOlderThanBuild(table) || IsBeingChanged(table->base);
     OwnerContext owner = EnterOwner(RelationOwner(table->relid));
     SPIPlanPtr plan = GetPlan(table, condition, from_base);
     char *nulls = static_cast<char *>(palloc(condition.count + 1));

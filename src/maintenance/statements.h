@@ -1,0 +1,35 @@
+// The statements this backend is inside of, and which base tables they change.
+//
+// As long as a statement around the current one changes a base table, some of its rows may have
+// been changed whose own triggers have not fired: what has been captured of the base table is then
+// not the whole truth, and the index tables do not show what the base table shows.
+#pragma once
+
+#include "pg.h"
+
+namespace index_table {
+
+// A statement that runs; lives on the C stack of whoever runs it.
+struct ActiveStatement {
+    ActiveStatement *outer;
+    QueryDesc *query; // null: COPY
+    Oid copied;       // the relation of COPY FROM
+    List *cascaded;   // relations that foreign key actions changed, whose triggers this one fires
+    List *bases;      // found when first asked for
+    bool bases_known;
+};
+
+void EnterStatement(ActiveStatement *statement, QueryDesc *query, Oid copied);
+// Also called after an error, in PG_FINALLY.
+void LeaveStatement(ActiveStatement *statement);
+
+// At the end of a query that leaves its triggers to the statement around it, as the queries of
+// foreign key actions do.
+void NoteCascade(QueryDesc *query);
+
+// Whether a statement around may have changed rows of a base table that were not captured yet.
+bool IsBeingChanged(Oid base);
+
+void InitializeStatements();
+
+} // namespace index_table
