@@ -78,7 +78,6 @@ extern "C" {
 #include "partitioning/partbounds.h"
 #include "partitioning/partdesc.h"
 #include "pgstat.h"
-#include "replication/logicalworker.h"
 #include "storage/dsm.h"
 #include "storage/lmgr.h"
 #include "storage/lock.h"

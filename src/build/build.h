@@ -10,12 +10,12 @@ namespace index_table {
 // holds ShareRowExclusiveLock on the base table and its leaves and is in EnterOwner().
 void Backfill(Relation base, const IndexTable *table, Progress *progress);
 
-// Gives numbers and TRUNCATE triggers to the leaves that have none, and takes away the numbers of
+// Gives numbers and statement triggers to the leaves that have none, and takes away the numbers of
 // those that left. Rows of a leaf that joins with rows are entered into every index table. The
 // caller holds ShareRowExclusiveLock on the base table.
 int64 ReconcilePartitions(Relation base); // returns the number of entries made
 
-// Gives numbers and TRUNCATE triggers to leaves that have none, for a first index table.
+// Gives numbers and statement triggers to leaves that have none, for a first index table.
 // The base table is not open.
 void RegisterPartitions(Oid base, List *leaves);
 

@@ -7,19 +7,20 @@ namespace index_table {
 namespace {
 
 constexpr char kRowTrigger[] = "index_table_maintain";
-constexpr char kTruncateTrigger[] = "index_table_renumber";
+constexpr char kStatementTrigger[] = "index_table_announce";
 
-void CreateTruncateTrigger(Oid leaf) {
-    if (get_rel_relkind(leaf) != RELKIND_RELATION ||
-        OidIsValid(get_trigger_oid(leaf, kTruncateTrigger, true)))
+// The statement trigger is not cloned: every table of the tree has its own.
+void CreateStatementTrigger(Oid relid) {
+    if (get_rel_relkind(relid) == RELKIND_FOREIGN_TABLE ||
+        OidIsValid(get_trigger_oid(relid, kStatementTrigger, true)))
         return;
     // A partition may belong to another role than its base table.
-    OwnerContext owner = EnterOwner(RelationOwner(leaf));
-    const char *name = QualifiedName(leaf);
-    Execute(psprintf("CREATE TRIGGER %s AFTER TRUNCATE ON %s FOR EACH STATEMENT EXECUTE FUNCTION "
-                     "index_table.renumber()",
-                     kTruncateTrigger, name));
-    Execute(psprintf("ALTER TABLE %s ENABLE ALWAYS TRIGGER %s", name, kTruncateTrigger));
+    OwnerContext owner = EnterOwner(RelationOwner(relid));
+    const char *name = QualifiedName(relid);
+    Execute(psprintf("CREATE TRIGGER %s BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON %s "
+                     "FOR EACH STATEMENT EXECUTE FUNCTION index_table.announce()",
+                     kStatementTrigger, name));
+    Execute(psprintf("ALTER TABLE %s ENABLE ALWAYS TRIGGER %s", name, kStatementTrigger));
     LeaveOwner(owner);
 }
 
@@ -70,13 +71,13 @@ void ForgetIndexTable(Oid index_table, Oid base) {
     // Whoever drops the index table by name holds its lock already, writers take it last: waiting
     // for the base table here could deadlock. Triggers that stay do nothing.
     ListCell *cell;
-    List *relations = list_concat_unique_oid(list_make1_oid(base), leaves);
+    List *relations = list_concat_unique_oid(find_all_inheritors(base, NoLock, nullptr), leaves);
     foreach (cell, relations)
         if (!ConditionalLockRelationOid(lfirst_oid(cell), AccessExclusiveLock))
             return;
     DropTrigger(base, kRowTrigger);
-    foreach (cell, leaves)
-        DropTrigger(lfirst_oid(cell), kTruncateTrigger);
+    foreach (cell, relations)
+        DropTrigger(lfirst_oid(cell), kStatementTrigger);
 }
 
 namespace {
@@ -169,13 +170,14 @@ int64 ReconcilePartitions(Relation base) {
     ListCell *cell;
     foreach (cell, left) {
         RetirePartition(lfirst_oid(cell));
-        DropTrigger(lfirst_oid(cell), kTruncateTrigger);
+        DropTrigger(lfirst_oid(cell), kStatementTrigger);
     }
     foreach (cell, joined) {
         CheckJoiningLeaf(base, lfirst_oid(cell));
         AddPartition(relid, lfirst_oid(cell));
-        CreateTruncateTrigger(lfirst_oid(cell));
     }
+    foreach (cell, find_all_inheritors(relid, NoLock, nullptr))
+        CreateStatementTrigger(lfirst_oid(cell));
     foreach (cell, joined)
         if (!IsEmpty(lfirst_oid(cell)))
             entered += EnterRows(base, lfirst_oid(cell));
@@ -190,8 +192,9 @@ void RegisterPartitions(Oid base, List *leaves) {
         if (FindPartitionNumber(leaf))
             continue;
         AddPartition(base, leaf);
-        CreateTruncateTrigger(leaf);
     }
+    foreach (cell, find_all_inheritors(base, NoLock, nullptr))
+        CreateStatementTrigger(lfirst_oid(cell));
 }
 
 } // namespace index_table

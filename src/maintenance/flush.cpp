@@ -100,6 +100,7 @@ void FlushIfNeeded(bool is_final) {
 }
 
 void OnExecutorStart(QueryDesc *query, int flags) {
+    NoteBegin(query);
     // So that the statement finds the index tables as it finds the base tables.
     FlushChanges();
     if (previous_start)
@@ -138,6 +139,7 @@ void OnExecutorFinish(QueryDesc *query) {
     PG_END_TRY();
     if (query->estate->es_top_eflags & EXEC_FLAG_SKIP_TRIGGERS)
         NoteCascade(query);
+    NoteEnd(query);
     FlushIfNeeded(false);
 }
 
@@ -152,6 +154,7 @@ void OnProcessUtility(PlannedStmt *statement, const char *text, bool read_only,
     bool ends_transaction =
         IsA(statement->utilityStmt, TransactionStmt) &&
         reinterpret_cast<TransactionStmt *>(statement->utilityStmt)->kind != TRANS_STMT_SAVEPOINT;
+    NoteBegin(nullptr);
     if (!ends_transaction)
         FlushChanges();
     ActiveStatement copying;

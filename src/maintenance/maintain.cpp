@@ -1,9 +1,10 @@
-// The row trigger: captures what changed. And the TRUNCATE trigger of leaves.
+// The row trigger: captures what changed. And the statement trigger.
 #include "maintenance/change_buffer.h"
 #include "maintenance/entries.h"
 #include "maintenance/flush.h"
 #include "maintenance/leaf.h"
 #include "maintenance/maintenance.h"
+#include "maintenance/statements.h"
 
 namespace index_table {
 namespace {
@@ -152,6 +153,7 @@ SQL_FUNCTION(index_table_maintain) {
     if (is_update && !Differs(before, after, leaf->used, leaf->used_count))
         return PointerGetDatum(nullptr);
 
+    NoteChange(leaf->base_relid);
     CommandId command = CommandOf(trigger);
     bool full = false;
     for (int i = 0; i < leaf->table_count; i++) {
@@ -172,16 +174,20 @@ SQL_FUNCTION(index_table_maintain) {
     return PointerGetDatum(nullptr);
 }
 
-SQL_FUNCTION(index_table_renumber) {
+SQL_FUNCTION(index_table_announce) {
     if (!CALLED_AS_TRIGGER(fcinfo))
         ereport(ERROR, (errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
-                        errmsg("index_table.renumber() was not called by the trigger manager")));
+                        errmsg("index_table.announce() was not called by the trigger manager")));
     TriggerData *trigger = reinterpret_cast<TriggerData *>(fcinfo->context);
-    if (!TRIGGER_FIRED_BY_TRUNCATE(trigger->tg_event))
+    if (!TRIGGER_FIRED_BEFORE(trigger->tg_event) || !TRIGGER_FIRED_FOR_STATEMENT(trigger->tg_event))
         ereport(ERROR, (errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
-                        errmsg("index_table.renumber() must be fired for TRUNCATE")));
-    FlushChanges();
+                        errmsg("index_table.announce() must be fired BEFORE, FOR EACH STATEMENT")));
     Oid relid = RelationGetRelid(trigger->tg_relation);
+    if (!TRIGGER_FIRED_BY_TRUNCATE(trigger->tg_event)) {
+        AnnounceStatement(relid);
+        return PointerGetDatum(nullptr);
+    }
+    FlushChanges();
     if (std::optional<PartitionNumber> number = FindPartitionNumber(relid)) {
         RetirePartition(relid);
         AddPartition(number->base, relid);

@@ -7,10 +7,14 @@ namespace {
 
 constinit ActiveStatement *innermost = nullptr;
 
-// There may be statements around that were never seen: the library was loaded in this transaction,
-// a foreign key action ran while the transaction committed, or this is a logical replication
-// worker, which fires triggers itself.
-constinit bool unseen = false;
+// A base table that a statement changes which the hooks did not see begin, and the queries that
+// they have seen begin inside it: the first to end that is none of them is that statement.
+constinit Oid announced = InvalidOid;
+constinit TimestampTz announced_at = 0; // the client's message
+List *begun = nullptr;
+
+// Rows were changed by who knows whom.
+constinit bool unknown = false;
 
 Oid BaseOf(Oid relid) {
     if (std::optional<PartitionNumber> number = FindPartitionNumber(relid))
@@ -53,7 +57,9 @@ bool Changes(ActiveStatement *statement, Oid base) {
 void OnTransactionEnd(XactEvent event, void *) {
     if (event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT || event == XACT_EVENT_PREPARE) {
         innermost = nullptr;
-        unseen = false;
+        announced = InvalidOid;
+        begun = nullptr;
+        unknown = false;
     }
 }
 
@@ -72,7 +78,7 @@ void NoteCascade(QueryDesc *query) {
     if (query->plannedstmt->resultRelations == NIL)
         return;
     if (!innermost) {
-        unseen = true;
+        unknown = true;
         return;
     }
     MemoryContext caller = MemoryContextSwitchTo(TopTransactionContext);
@@ -80,8 +86,48 @@ void NoteCascade(QueryDesc *query) {
     MemoryContextSwitchTo(caller);
 }
 
+void AnnounceStatement(Oid relid) {
+    if (OidIsValid(announced))
+        return;
+    Oid base = BaseOf(relid);
+    if (innermost && Changes(innermost, base))
+        return;
+    announced = base;
+    announced_at = GetCurrentStatementStartTimestamp();
+}
+
+void NoteBegin(QueryDesc *query) {
+    if (!OidIsValid(announced))
+        return;
+    // COPY ends unseen, but not after the client's next message.
+    if (!innermost && announced_at != GetCurrentStatementStartTimestamp()) {
+        announced = InvalidOid;
+        begun = nullptr;
+    } else if (query) {
+        MemoryContext caller = MemoryContextSwitchTo(TopTransactionContext);
+        begun = lappend(begun, query);
+        MemoryContextSwitchTo(caller);
+    }
+}
+
+void NoteEnd(QueryDesc *query) {
+    if (!OidIsValid(announced))
+        return;
+    if (list_member_ptr(begun, query)) {
+        begun = list_delete_ptr(begun, query);
+    } else {
+        announced = InvalidOid;
+        begun = nullptr;
+    }
+}
+
+void NoteChange(Oid base) {
+    if (!IsBeingChanged(base))
+        unknown = true;
+}
+
 bool IsBeingChanged(Oid base) {
-    if (unseen || IsLogicalWorker())
+    if (unknown || base == announced)
         return true;
     for (ActiveStatement *statement = innermost; statement; statement = statement->outer)
         if (Changes(statement, base))
@@ -90,7 +136,6 @@ bool IsBeingChanged(Oid base) {
 }
 
 void InitializeStatements() {
-    unseen = IsTransactionState();
     RegisterXactCallback(OnTransactionEnd, nullptr);
 }
 

@@ -27,6 +27,18 @@ void LeaveStatement(ActiveStatement *statement);
 // foreign key actions do.
 void NoteCascade(QueryDesc *query);
 
+// A statement is about to change rows of a relation. Its trigger may have loaded the library just
+// now: then the hooks never saw it begin, but will see it end.
+void AnnounceStatement(Oid relid);
+
+// Rows of a base table are being captured. Where no statement that changes it is known, none can be
+// told from another for the rest of the transaction (logical replication fires row triggers alone).
+void NoteChange(Oid base);
+
+// A statement begins or ends that runs inside no other; `query` null: not a query.
+void NoteBegin(QueryDesc *query);
+void NoteEnd(QueryDesc *query);
+
 // Whether a statement around may have changed rows of a base table that were not captured yet.
 bool IsBeingChanged(Oid base);
 

@@ -7,8 +7,8 @@ CREATE FUNCTION index_table.maintain() RETURNS trigger
 COMMENT ON FUNCTION index_table.maintain() IS
     'row trigger of base tables: carries a change into the base table''s index tables at the end of the statement';
 
-CREATE FUNCTION index_table.renumber() RETURNS trigger
-    AS 'MODULE_PATHNAME', 'index_table_renumber'
+CREATE FUNCTION index_table.announce() RETURNS trigger
+    AS 'MODULE_PATHNAME', 'index_table_announce'
     LANGUAGE C VOLATILE PARALLEL UNSAFE;
-COMMENT ON FUNCTION index_table.renumber() IS
-    'TRUNCATE trigger of partitions: a new partition number makes every entry of the old one dead';
+COMMENT ON FUNCTION index_table.announce() IS
+    'statement trigger of base tables and partitions: announces a change before it begins; gives a partition to be truncated a new number, which makes every entry of the old one dead';
