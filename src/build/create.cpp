@@ -455,7 +455,11 @@ Oid Create(const CreateArguments &arguments) {
     // DDL refuses a table that this session has open.
     relation_close(base, NoLock);
     RegisterPartitions(arguments.base, leaves);
+    // As the caller: partitions may belong to roles whose rights the owner has not, but a
+    // superuser.
+    LeaveOwner(owner);
     EnsureTriggers(arguments.base);
+    owner = EnterOwner(RelationOwner(arguments.base));
     base = relation_open(arguments.base, NoLock);
     Backfill(base, table, progress);
     InsertDefinition(base, definition);

@@ -51,13 +51,14 @@ List *FindLeaves(Oid base, LOCKMODE mode) {
 void EnsureTriggers(Oid base) {
     if (OidIsValid(get_trigger_oid(base, kRowTrigger, true)))
         return;
+    int guc_level = SecureSearchPath();
     const char *name = QualifiedName(base);
-    Execute(
-        psprintf("CREATE TRIGGER %s AFTER INSERT OR UPDATE OR DELETE ON %s FOR EACH ROW EXECUTE "
-                 "FUNCTION index_table.maintain()",
-                 kRowTrigger, name));
+    Execute(psprintf("CREATE TRIGGER %s AFTER INSERT OR UPDATE OR DELETE ON %s FOR EACH ROW "
+                     "EXECUTE FUNCTION index_table.maintain()",
+                     kRowTrigger, name));
     // Logical replication's workers run as replicas, and must maintain what they change.
     Execute(psprintf("ALTER TABLE %s ENABLE ALWAYS TRIGGER %s", name, kRowTrigger));
+    AtEOXact_GUC(false, guc_level);
 }
 
 void ForgetIndexTable(Oid index_table, Oid base) {

@@ -82,12 +82,12 @@ char *ComparisonQuery(Relation base, Relation rel, const IndexTable *table) {
         "SELECT NULL::tid AS location, NULL::oid AS storage, r.* FROM (%s) AS r "
         "UNION ALL "
         "SELECT ctid, tableoid, %s FROM %s WHERE partition_id IN (SELECT p.partition_id FROM "
-        "index_table.partition AS p WHERE p.base = %u)) AS e) AS u "
+        "index_table.partition AS p)) AS e) AS u "
         "WINDOW g AS (PARTITION BY %s)) AS v "
         "WHERE entries <> expected OR imbalance <> 0",
         key, identity, columns.data, group.data, columns.data,
         RecomputationQuery(base, table, "$1"), stored.data, QualifiedName(table->relid),
-        table->base, group.data);
+        group.data);
     return sql.data;
 }
 
@@ -186,8 +186,8 @@ int64 RepairEntries(Relation base, const IndexTable *table) {
     };
     // Dead entries are no problems, but may hold a unique key.
     Execute(psprintf("DELETE FROM %s WHERE partition_id IS NULL OR partition_id NOT IN (SELECT "
-                     "p.partition_id FROM index_table.partition AS p WHERE p.base = %u)",
-                     QualifiedName(table->relid), table->base));
+                     "p.partition_id FROM index_table.partition AS p)",
+                     QualifiedName(table->relid)));
     Compare(base, table, progress, Phase::Repairing, consume);
     EndCollecting(&collector);
     EndProgress(progress);
