@@ -64,7 +64,7 @@ SELECT index_table.create('people', 'town, person_id');
 SELECT index_table, base, strategy, key, predicate, identity, include, is_unique, maintenance
   FROM index_table.index_tables ORDER BY index_table::text COLLATE "C";
 
--- All share one row trigger, and one TRUNCATE trigger a partition.
+-- All share one row trigger and one statement trigger.
 SELECT tgrelid::regclass, tgname, tgenabled, tgfoid::regproc FROM pg_trigger
  WHERE tgname LIKE 'index\_table%' ORDER BY tgrelid::regclass::text COLLATE "C", tgname;
 SELECT base, partition, server FROM index_table.partitions ORDER BY partition::text COLLATE "C";

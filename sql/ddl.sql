@@ -32,7 +32,7 @@ SELECT index_table.create('people', 'town');
 SELECT index_table.create('people', 'phone', 'denormalized', is_unique => true, partitions => 2);
 SELECT index_table.create('people', 'upper(town), note', 'partial', include => 'phone', predicate => 'note IS NOT NULL OR region > ''a''', name => 'noted');
 CREATE VIEW live AS
-    SELECT partition::text COLLATE "C" AS partition FROM index_table.partitions WHERE base = 'people'::regclass ORDER BY 1;
+    SELECT partition::text COLLATE "C" AS partition FROM index_table.partitions WHERE base::text = 'people' ORDER BY 1;
 INSERT INTO recomputation VALUES
     ('people_by_town', 'town, partition_id, id, region', 'people b', 'true'),
     ('people_by_phone', 'phone, partition_id, id, region, town, note', 'people b', 'true'),
@@ -211,6 +211,27 @@ UPDATE recomputation SET entry = entry || ', f' WHERE index_table = 'things_by_c
 INSERT INTO things (id, c, f) VALUES (7, 'c7', 8);
 UPDATE things SET f = 9 WHERE id = 3;
 SELECT * FROM differences();
+-- Also computed ones, with names that are taken, in partitions, and undone.
+SELECT index_table.create('things', 'upper(a)', 'denormalized', partitions => 2);
+ALTER TABLE things ADD COLUMN partition_id int DEFAULT 3, ADD COLUMN g text GENERATED ALWAYS AS (c || 'x') STORED, ADD COLUMN upper text, ADD COLUMN IF NOT EXISTS f int;
+\d things_by_upper
+INSERT INTO recomputation VALUES ('things_by_upper', 'upper(a), p.partition_id, id, part, a, c, d, f, b.partition_id, g, upper', 'things b');
+UPDATE recomputation SET entry = 'c, p.partition_id, id, part, a, d, f, b.partition_id, g, upper' WHERE index_table = 'things_by_c'::regclass;
+UPDATE recomputation SET entry = replace(entry, ' partition_id', ' p.partition_id') WHERE index_table = 'things_by_a'::regclass;
+UPDATE things SET upper = 'u', partition_id = id WHERE id < 4;
+BEGIN;
+ALTER TABLE things ADD COLUMN h timestamptz DEFAULT clock_timestamp();
+UPDATE things SET h = NULL WHERE id = 4;
+SELECT * FROM index_table.verify('things_by_c');
+SAVEPOINT s;
+ALTER TABLE things DROP COLUMN h;
+INSERT INTO things (id, c) VALUES (8, 'c8');
+ROLLBACK TO s;
+SELECT * FROM index_table.verify('things_by_upper');
+ROLLBACK;
+INSERT INTO things (id, c, upper) VALUES (9, 'c9', 'v');
+SELECT index_table, include FROM index_table.index_tables WHERE base = 'things'::regclass ORDER BY index_table::text;
+SELECT * FROM differences();
 ALTER TABLE things DROP CONSTRAINT things_pkey;
 ALTER TABLE things DROP COLUMN id;
 SELECT count(*) FROM index_table.definition WHERE base = 'things'::regclass;
@@ -239,6 +260,29 @@ ALTER TABLE measures ALTER COLUMN w TYPE text, ALTER COLUMN x TYPE bigint, ADD C
 INSERT INTO measures VALUES (2, 'c', 'd', 'e', 2);
 SELECT * FROM differences();
 
+-- The columns of an index table are the extension's; its name, its schema and theirs are not.
+CREATE SCHEMA ddl_fourth;
+ALTER TABLE measures_by_k ALTER COLUMN k TYPE text;
+\echo :SQLSTATE
+ALTER TABLE measures_by_k DROP COLUMN v;
+\echo :SQLSTATE
+ALTER TABLE measures_by_k DROP COLUMN partition_id CASCADE;
+\echo :SQLSTATE
+ALTER TABLE measures_by_k RENAME COLUMN partition_id TO number;
+ALTER TABLE measures_by_k RENAME COLUMN k TO key;
+ALTER TABLE measures_by_k SET SCHEMA ddl_fourth;
+ALTER TABLE ddl_fourth.measures_by_k RENAME TO renamed;
+ALTER INDEX ddl_fourth.measures_by_k_idx RENAME TO renamed_idx;
+UPDATE measures SET k = 'kk', v = 'vv' WHERE id = 2;
+INSERT INTO measures VALUES (3, 'e', 'f', 'g', 3);
+SELECT partition, identity, included FROM index_table.lookup('ddl_fourth.renamed');
+SELECT * FROM index_table.verify('ddl_fourth.renamed');
+ALTER TABLE ddl_fourth.renamed RENAME COLUMN number TO partition_id;
+ALTER TABLE ddl_fourth.renamed SET SCHEMA ddl;
+ALTER TABLE renamed RENAME TO measures_by_k;
+DROP SCHEMA ddl_fourth;
+SELECT * FROM differences();
+
 -- What index tables cannot follow is refused.
 ALTER TABLE measures SET UNLOGGED;
 \echo :SQLSTATE
@@ -248,7 +292,7 @@ CREATE TABLE child (LIKE measures INCLUDING ALL);
 ALTER TABLE child INHERIT measures;
 \echo :SQLSTATE
 CREATE TABLE above (LIKE people) PARTITION BY LIST (region);
-ALTER TABLE above ATTACH PARTITION people FOR VALUES IN ('a', 'b', 'c', 'd', 'h');
+ALTER TABLE above ATTACH PARTITION people FOR VALUES IN ('a', 'b', 'c', 'd', 'f', 'h');
 \echo :SQLSTATE
 CREATE TABLE above_m (LIKE measures INCLUDING ALL) PARTITION BY RANGE (id);
 ALTER TABLE above_m ATTACH PARTITION measures DEFAULT;
@@ -275,7 +319,7 @@ INSERT INTO people VALUES (800, 'h', 'x', 'p800');
 SELECT * FROM differences();
 
 -- Dropping index tables: one, and the last; by either name; and undone.
-SELECT count(*) FROM pg_trigger WHERE tgname LIKE 'index\_table%' AND tgrelid::regclass::text IN ('people', 'people_a', 'people_c_0');
+SELECT count(*) FROM pg_trigger WHERE tgname LIKE 'index\_table%' AND tgrelid::regclass::text IN ('people', 'people_a', 'people_c', 'people_c_0');
 SELECT index_table.drop('noted');
 DROP TABLE people_by_town;
 DELETE FROM recomputation WHERE NOT EXISTS (SELECT FROM pg_class WHERE oid = index_table);
@@ -283,7 +327,7 @@ UPDATE people SET town = town || '.';
 SELECT * FROM differences();
 BEGIN;
 SELECT index_table.drop('people_by_phone');
-SELECT count(*) FROM pg_trigger WHERE tgname LIKE 'index\_table%' AND tgrelid::regclass::text IN ('people', 'people_a', 'people_c_0');
+SELECT count(*) FROM pg_trigger WHERE tgname LIKE 'index\_table%' AND tgrelid::regclass::text IN ('people', 'people_a', 'people_c', 'people_c_0');
 SELECT count(*) FROM index_table.partition WHERE base = 'people'::regclass;
 UPDATE people SET phone = phone || '.';
 ROLLBACK;
@@ -295,7 +339,7 @@ SELECT index_table.drop('people_by_phone');
 DROP VIEW on_phone;
 SELECT index_table.drop('people_by_phone');
 DELETE FROM recomputation WHERE NOT EXISTS (SELECT FROM pg_class WHERE oid = index_table);
-SELECT count(*) FROM pg_trigger WHERE tgname LIKE 'index\_table%' AND tgrelid::regclass::text IN ('people', 'people_a', 'people_c_0');
+SELECT count(*) FROM pg_trigger WHERE tgname LIKE 'index\_table%' AND tgrelid::regclass::text IN ('people', 'people_a', 'people_c', 'people_c_0');
 SELECT count(*) FROM index_table.partition WHERE base = 'people'::regclass;
 UPDATE people SET phone = phone || '.';
 -- (The partitions belong to another role by now.)

@@ -205,6 +205,35 @@ SELECT id, region, town, name, phone FROM people WHERE id BETWEEN 600 AND 699 OR
 INSERT INTO people (id, region, town, name) VALUES (700, 'north', 'seen', 'kill'), (702, 'south', 'seen', 'other'), (703, 'west', 'seen', 'fail'), (704, 'south', 'seen', 'self');
 SELECT * FROM differences();
 ALTER TABLE people DISABLE TRIGGER a_first;
+-- What such a trigger reads through an index table is what it would read in the base table: rows whose own
+-- triggers have not run yet, and rows that are undone when a block fails.
+CREATE FUNCTION read_people() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+    looked_up bigint;
+    fetched bigint;
+BEGIN
+    BEGIN
+        UPDATE people SET town = 'second' WHERE id = 712 AND NEW.id = 711;
+        SELECT count(*) INTO fetched FROM index_table.fetch(NULL::people, 'people_by_town', 'first');
+        RAISE 'no';
+    EXCEPTION WHEN raise_exception THEN
+        SELECT count(*) INTO looked_up FROM index_table.lookup('people_by_town', 'first');
+    END;
+    RAISE WARNING '%: % rows, % in the block, % in the base table', NEW.id, looked_up, fetched, (SELECT count(*) FROM people WHERE town = 'first');
+    RETURN NULL;
+END $$;
+CREATE TRIGGER a_reads AFTER INSERT ON people FOR EACH ROW EXECUTE FUNCTION read_people();
+INSERT INTO people (id, region, town) VALUES (710, 'north', 'first'), (711, 'south', 'first'), (712, 'rest', 'first');
+ALTER TRIGGER a_reads ON people RENAME TO z_reads;
+INSERT INTO people (id, region, town) VALUES (713, 'north', 'first'), (714, 'south', 'other');
+DROP TRIGGER z_reads ON people;
+CREATE FUNCTION seen(text) RETURNS text LANGUAGE sql AS $$
+    SELECT (SELECT count(*) FROM index_table.lookup('people_by_town', $1)) || ' of ' || (SELECT count(*) FROM people WHERE town = $1)
+$$;
+INSERT INTO people (id, region, town) SELECT 720 + i, 'west', 'self' FROM generate_series(1, 5) AS i WHERE seen('self') <> '3 of 3' RETURNING id, seen('self');
+SELECT seen('self');
+UPDATE people SET name = seen('self') WHERE town = 'self' RETURNING name, seen('self');
+SELECT * FROM differences();
 -- The same after, by alphabet, our own trigger; and in a statement trigger.
 CREATE TRIGGER z_last AFTER INSERT OR UPDATE ON people FOR EACH ROW EXECUTE FUNCTION after_people();
 INSERT INTO people (id, region, town, name) SELECT 800 + i, 'south', 'one', CASE WHEN i = 1 THEN 'lead' WHEN i = 11 THEN 'kill' END FROM generate_series(1, 14) AS i;
@@ -230,6 +259,32 @@ END $$;
 SELECT count(touch(id, 'touched ' || id % 2)) FROM people WHERE id BETWEEN 400 AND 410;
 UPDATE people SET phone = 'x' || touch(id + 1, 'ahead')::text || id WHERE id BETWEEN 800 AND 808 AND id % 2 = 0;
 INSERT INTO people (id, region, town) SELECT 900 + touch(id, 'selected'), 'west', town FROM people WHERE id BETWEEN 600 AND 605;
+SELECT * FROM differences();
+
+-- The first statement of a session loads the library when it is already under way.
+\c -
+SET search_path = maintain;
+SET client_min_messages = warning;
+INSERT INTO people (id, region, town) VALUES (950, 'north', 'fresh');
+SELECT * FROM differences();
+\c -
+UPDATE maintain.people SET town = 'fresher' WHERE id = 950;
+\c -
+COPY maintain.people (id, region, town) FROM stdin;
+951	north	copied
+\.
+\c -
+BEGIN;
+DELETE FROM maintain.people WHERE id = 950;
+SAVEPOINT s;
+DELETE FROM maintain.people WHERE id = 951;
+ROLLBACK TO s;
+COMMIT;
+\c -
+TRUNCATE maintain.people_south;
+SET search_path = maintain;
+SET client_min_messages = warning;
+SELECT id FROM index_table.fetch(NULL::people, 'people_by_town', 'copied');
 SELECT * FROM differences();
 
 -- Foreign keys carry changes into the base table.

@@ -179,8 +179,10 @@ DECLARE
     next_token text;
     r record;
     rows int;
+    pages int := 0;
 BEGIN
     LOOP
+        pages := pages + 1;
         rows := 0;
         next_token := NULL;
         FOR r IN SELECT * FROM index_table.page(NULL::people, index_table, page_size, token, VARIADIC key) LOOP
@@ -188,8 +190,8 @@ BEGIN
             next_token := r.next;
             RETURN NEXT r.entity;
         END LOOP;
-        IF rows > page_size OR (rows < page_size AND next_token IS NOT NULL) OR (token IS NOT NULL AND rows = 0) THEN
-            RAISE 'a page of % has % rows', page_size, rows;
+        IF rows > page_size OR (rows < page_size AND next_token IS NOT NULL) OR (token IS NOT NULL AND rows = 0) OR pages > 100 THEN
+            RAISE 'page % of % has % rows', pages, page_size, rows;
         END IF;
         EXIT WHEN next_token IS NULL;
         token := next_token;
@@ -274,7 +276,7 @@ DECLARE
     token text;
     r record;
 BEGIN
-    LOOP
+    FOR page IN 1..100 LOOP
         FOR r IN SELECT * FROM index_table.page(NULL::log, 'log_by_what', page_size, token) LOOP
             RETURN NEXT r.entity;
         END LOOP;

@@ -74,7 +74,7 @@ SELECT index_table.create('people', 'town');
 -- The trigger functions serve as triggers only, and only of their own kind.
 SELECT index_table.maintain();
 \echo :SQLSTATE
-SELECT index_table.renumber();
+SELECT index_table.announce();
 \echo :SQLSTATE
 SELECT index_table.on_drop();
 \echo :SQLSTATE
@@ -87,13 +87,17 @@ CREATE TRIGGER of_statement AFTER INSERT ON other FOR EACH STATEMENT EXECUTE FUN
 INSERT INTO other VALUES (1);
 \echo :SQLSTATE
 DROP TRIGGER of_statement ON other;
-CREATE TRIGGER of_insert AFTER INSERT ON other FOR EACH STATEMENT EXECUTE FUNCTION index_table.renumber();
+CREATE TRIGGER late AFTER INSERT ON other FOR EACH STATEMENT EXECUTE FUNCTION index_table.announce();
 INSERT INTO other VALUES (1);
 \echo :SQLSTATE
-DROP TRIGGER of_insert ON other;
+DROP TRIGGER late ON other;
+CREATE TRIGGER of_row BEFORE INSERT ON other FOR EACH ROW EXECUTE FUNCTION index_table.announce();
+INSERT INTO other VALUES (1);
+\echo :SQLSTATE
+DROP TRIGGER of_row ON other;
 -- On a table without index tables they do nothing.
 CREATE TRIGGER stray AFTER INSERT ON other FOR EACH ROW EXECUTE FUNCTION index_table.maintain();
-CREATE TRIGGER stray_truncate AFTER TRUNCATE ON other FOR EACH STATEMENT EXECUTE FUNCTION index_table.renumber();
+CREATE TRIGGER stray_too BEFORE INSERT OR TRUNCATE ON other FOR EACH STATEMENT EXECUTE FUNCTION index_table.announce();
 INSERT INTO other VALUES (1);
 TRUNCATE other;
 SELECT count(*) FROM other;

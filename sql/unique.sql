@@ -148,6 +148,33 @@ DROP TRIGGER stands_fast ON people;
 SELECT id, email FROM people WHERE id >= 160 AND id < 200 ORDER BY id;
 SELECT * FROM differences();
 
+-- What one statement of a function breaks, its handler catches.
+CREATE FUNCTION try(id int, email text) RETURNS text LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO people (id, email) VALUES (id, email);
+    RETURN 'inserted';
+EXCEPTION WHEN unique_violation THEN
+    RETURN 'refused';
+END $$;
+SELECT id, email, try(id, email) FROM (VALUES (170, 'm@x'), (171, 'm@x'), (172, 'n@x'), (173, 'q@x')) AS v (id, email);
+-- The first statement of a session is held to it as well.
+\c -
+INSERT INTO "unique".people (id, email) VALUES (174, 'm@x');
+\echo :SQLSTATE
+\c -
+COPY "unique".people (id, email) FROM stdin;
+175	m@x
+\.
+\echo :SQLSTATE
+\c -
+UPDATE "unique".people SET email = 'n@x' WHERE id = 170;
+\echo :SQLSTATE
+\c -
+SET search_path = "unique";
+SET client_min_messages = warning;
+SELECT id, email FROM people WHERE id BETWEEN 170 AND 179 ORDER BY id;
+SELECT * FROM differences();
+
 -- Entries of partitions that were truncated, detached or dropped never collide.
 INSERT INTO people (id, email, first, last, nums) SELECT i, 'mail ' || i, 'first ' || i, 'last', ARRAY[i] FROM generate_series(20, 40) AS i;
 \set VERBOSITY sqlstate

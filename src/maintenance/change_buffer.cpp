@@ -4,8 +4,8 @@ namespace index_table {
 namespace {
 
 // A bigger batch meets more of the same index pages, and costs memory: of one buffer, of all.
-constexpr uint32 kFlushRows = 300000;
-constexpr Size kFlushBytes = 56 * 1024 * 1024;
+constexpr uint32 kFlushRows = 250000;
+constexpr Size kFlushBytes = 48 * 1024 * 1024;
 constexpr int kKeptBuffers = 64;
 constexpr uint32 kKeptCapacity = 1024;
 constexpr uint32 kFirstCapacity = 16;
