@@ -30,6 +30,9 @@ void EnsureTriggers(Oid base);
 // and is in EnterOwner().
 int64 RepairEntries(Relation base, const IndexTable *table);
 
+// Takes the statement triggers off a detached table and what is below it.
+void DropStatementTriggers(Oid detached);
+
 // Copies a new column of a base table into its denormalized index tables. The caller holds the lock
 // that ADD COLUMN takes.
 void CopyNewColumn(Oid base, const char *name);

@@ -61,6 +61,14 @@ void EnsureTriggers(Oid base) {
     AtEOXact_GUC(false, guc_level);
 }
 
+void DropStatementTriggers(Oid detached) {
+    if (!OidIsValid(detached))
+        return;
+    ListCell *cell;
+    foreach (cell, find_all_inheritors(detached, AccessExclusiveLock, nullptr))
+        DropTrigger(lfirst_oid(cell), kStatementTrigger);
+}
+
 void ForgetIndexTable(Oid index_table, Oid base) {
     DeleteDefinition(index_table);
     if (ListIndexTables(base) != NIL)

@@ -77,27 +77,49 @@ bool UsesColumn(const IndexTable *table, AttrNumber attno) {
          errhint("Drop the index table with index_table.drop(), and create it again afterwards.")));
 }
 
+// Whether a column of an index table is one that create() gave it.
+bool IsOwnColumn(const IndexTable *table, const char *name) {
+    AttrNumber attno = get_attnum(table->relid, name);
+    Relation rel = table_open(table->relid, AccessShareLock);
+    int position = -1;
+    for (int i = 0; i < attno; i++)
+        if (!TupleDescAttr(RelationGetDescr(rel), i)->attisdropped)
+            position++;
+    table_close(rel, AccessShareLock);
+    return position >= 0 && position < table->column_count;
+}
+
+[[noreturn]] void RaiseOwnColumn(const IndexTable *table, const char *name) {
+    ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+                    errmsg("cannot alter column \"%s\" of index table \"%s\"", name,
+                           get_rel_name(table->relid)),
+                    errhint("Drop the index table with index_table.drop() and create another.")));
+}
+
 // The columns of an index table are the extension's; what else an owner may want to change is his.
 void RefuseNewLayout(AlterTableStmt *statement, const IndexTable *table) {
     ListCell *cell;
     foreach (cell, statement->cmds) {
         AlterTableCmd *command = lfirst_node(AlterTableCmd, cell);
+        if (command->subtype == AT_ChangeOwner)
+            ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+                            errmsg("cannot change the owner of index table \"%s\"",
+                                   get_rel_name(table->relid)),
+                            errhint("It follows the owner of \"%s\".", get_rel_name(table->base))));
         bool is_layout =
             command->subtype == AT_AlterColumnType || command->subtype == AT_DropColumn;
-        AttrNumber attno = is_layout ? get_attnum(table->relid, command->name) : 0;
-        Relation rel = table_open(table->relid, AccessShareLock);
-        int position = -1;
-        for (int i = 0; i < attno; i++)
-            if (!TupleDescAttr(RelationGetDescr(rel), i)->attisdropped)
-                position++;
-        table_close(rel, AccessShareLock);
-        if (position >= 0 && position < table->column_count)
-            ereport(ERROR,
-                    (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-                     errmsg("cannot alter column \"%s\" of index table \"%s\"", command->name,
-                            get_rel_name(table->relid)),
-                     errhint("Drop the index table with index_table.drop() and create another.")));
+        if (is_layout && IsOwnColumn(table, command->name))
+            RaiseOwnColumn(table, command->name);
     }
+}
+
+void RefuseNewColumnName(RenameStmt *statement) {
+    if (statement->renameType != OBJECT_COLUMN || !statement->relation)
+        return;
+    Oid relid = RangeVarGetRelid(statement->relation, NoLock, true);
+    const IndexTable *table = OidIsValid(relid) ? FindIndexTable(relid) : nullptr;
+    if (table && IsOwnColumn(table, statement->subname))
+        RaiseOwnColumn(table, statement->subname);
 }
 
 // Before the command: refuses what index tables cannot follow.
@@ -141,6 +163,8 @@ void FollowPartitions(Oid relid) {
 // be reached, or enter, past its index tables.
 void RefuseNewParent(RangeVar *child) {
     Oid relid = RangeVarGetRelid(child, NoLock, true);
+    if (const IndexTable *table = OidIsValid(relid) ? FindIndexTable(relid) : nullptr)
+        RaiseCannotFollow(psprintf("make \"%s\" a partition", child->relname), table);
     if (IsBase(relid))
         RaiseCannotFollow(psprintf("make \"%s\" a partition", child->relname),
                           FindBase(relid)->tables[0]);
@@ -183,6 +207,9 @@ void FollowAlterTable(AlterTableStmt *statement) {
         case AT_DetachPartition:
         case AT_DetachPartitionFinalize:
             moves_partitions = true;
+            if (IsBase(RootOf(relid)))
+                DropStatementTriggers(
+                    RangeVarGetRelid(castNode(PartitionCmd, command->def)->name, NoLock, true));
             break;
         case AT_AddColumn:
             if (IsBase(relid))
@@ -278,6 +305,8 @@ SQL_FUNCTION(index_table_on_ddl_start) {
     if (!OidIsValid(ExtensionSchema()))
         PG_RETURN_NULL();
     FlushChanges();
+    if (IsA(event->parsetree, RenameStmt))
+        RefuseNewColumnName(reinterpret_cast<RenameStmt *>(event->parsetree));
     if (IsRename(event->parsetree))
         RememberDefinitions();
     else if (IsA(event->parsetree, AlterTableStmt))
