@@ -6,6 +6,9 @@ namespace index_table {
 
 EntryCollector BeginCollecting(const IndexTable *table) {
     EntryCollector collector = {.table = table, .buffer = GetChangeBuffer(table)};
+    if (!collector.buffer)
+        ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE),
+                        errmsg("index table with OID %u was dropped", table->relid)));
     int columns = collector.buffer->descriptor->natts;
     collector.entry.values = static_cast<Datum *>(palloc0(sizeof(Datum) * columns));
     collector.entry.nulls = static_cast<bool *>(palloc(columns));

@@ -142,7 +142,7 @@ const Base *FindBase(Oid relid) {
     BaseEntry *entry = static_cast<BaseEntry *>(hash_search(bases, &relid, HASH_FIND, nullptr));
     if (entry && entry->base) {
         if (entry->base->valid)
-            return entry->base;
+            return entry->base->table_count > 0 ? entry->base : nullptr;
         MemoryContextSetParent(entry->base->context, outdated);
         entry->base = nullptr;
     }

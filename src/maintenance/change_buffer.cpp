@@ -258,7 +258,9 @@ ChangeBuffer *GetChangeBuffer(const IndexTable *table) {
         DeleteBuffer(known);
     }
 
-    Relation rel = table_open(table->relid, RowExclusiveLock);
+    Relation rel = try_relation_open(table->relid, RowExclusiveLock);
+    if (!rel)
+        return nullptr;
     MemoryContext context = AllocSetContextCreate(
         CacheMemoryContext, "index_table captured changes", ALLOCSET_SMALL_SIZES);
     MemoryContext caller = MemoryContextSwitchTo(context);

@@ -66,7 +66,8 @@ struct NetChanges {
     uint32 replace_count;
 };
 
-// The buffer of an index table; made when there is none. Buffers outlive transactions, empty.
+// The buffer of an index table; made when there is none. Buffers outlive transactions, empty. Null
+// where the index table has just been dropped.
 ChangeBuffer *GetChangeBuffer(const IndexTable *table);
 ChangeBuffer *FirstChangeBuffer();
 ChangeBuffer *FindChangeBuffer(Oid index_table);

@@ -25,6 +25,8 @@ bool MayMeetDeadEntries(const IndexTable *table) {
 // the other entry's deletion may. After that, an entry that is not there was missing, and stays so.
 void CarryOut(ChangeBuffer *buffer, const NetChanges &net, MemoryContext batch, bool more_to_come) {
     EntryWriter *writer = OpenWriter(buffer->table, more_to_come, batch);
+    if (!writer)
+        return;
     if (MayMeetDeadEntries(buffer->table)) {
         for (const Change &change : std::span(net.inserts, net.insert_count))
             RemoveDeadDuplicates(writer, change);

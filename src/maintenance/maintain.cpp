@@ -21,6 +21,18 @@ struct Capture {
     MemoryContext memory;
 };
 
+bool GetBuffers(Capture *capture) {
+    const Leaf *leaf = capture->leaf;
+    capture->buffers =
+        static_cast<ChangeBuffer **>(palloc(sizeof(ChangeBuffer *) * leaf->table_count));
+    for (int i = 0; i < leaf->table_count; i++) {
+        capture->buffers[i] = GetChangeBuffer(leaf->tables[i].table);
+        if (!capture->buffers[i])
+            return false;
+    }
+    return true;
+}
+
 Capture *PrepareCapture(FunctionCallInfo fcinfo, Relation rel) {
     Capture *capture = static_cast<Capture *>(fcinfo->flinfo->fn_extra);
     if (capture && capture->catalog_generation == CacheGeneration() &&
@@ -38,13 +50,13 @@ Capture *PrepareCapture(FunctionCallInfo fcinfo, Relation rel) {
     capture = static_cast<Capture *>(palloc0(sizeof(Capture)));
     capture->memory = memory;
     capture->leaf = FindLeaf(rel);
+    // An index table that was dropped while its lock was waited for is no longer in the catalog.
+    while (capture->leaf && !GetBuffers(capture))
+        capture->leaf = FindLeaf(rel);
     if (const Leaf *leaf = capture->leaf) {
         int count = leaf->table_count;
         capture->makers = static_cast<EntryMaker **>(palloc(sizeof(EntryMaker *) * count));
-        capture->buffers = static_cast<ChangeBuffer **>(palloc(sizeof(ChangeBuffer *) * count));
         capture->entries = static_cast<EntryValues *>(palloc(sizeof(EntryValues) * count));
-        for (int i = 0; i < count; i++)
-            capture->buffers[i] = GetChangeBuffer(leaf->tables[i].table);
         for (int i = 0; i < count; i++) {
             if (leaf->tables[i].has_expressions && !capture->context)
                 capture->context = CreateStandaloneExprContext();

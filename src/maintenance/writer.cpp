@@ -501,6 +501,8 @@ void DeleteStoredEntry(const IndexTable *table, Oid storage, ItemPointer tid) {
     MemoryContext context =
         AllocSetContextCreate(CurrentMemoryContext, "index_table deletion", ALLOCSET_SMALL_SIZES);
     EntryWriter *writer = OpenWriter(table, false, context);
+    if (!writer)
+        return;
     for (int i = 0; i < writer->target_count; i++) {
         if (writer->partition_key && writer->partitions->oids[i] != storage)
             continue;
@@ -530,6 +532,9 @@ int RouteEntry(PartitionKey key, PartitionDesc partitions, Datum value, bool isn
 }
 
 EntryWriter *OpenWriter(const IndexTable *table, bool mid_statement, MemoryContext context) {
+    Relation root = try_relation_open(table->relid, RowExclusiveLock);
+    if (!root)
+        return nullptr;
     MemoryContext caller = MemoryContextSwitchTo(context);
     EntryWriter *writer = static_cast<EntryWriter *>(palloc0(sizeof(EntryWriter)));
     writer->table = table;
@@ -537,7 +542,7 @@ EntryWriter *OpenWriter(const IndexTable *table, bool mid_statement, MemoryConte
     writer->context = context;
     writer->per_row =
         AllocSetContextCreate(context, "index_table writer per row", ALLOCSET_DEFAULT_SIZES);
-    writer->root = table_open(table->relid, RowExclusiveLock);
+    writer->root = root;
     writer->target_count = 1;
     if (writer->root->rd_rel->relkind == RELKIND_PARTITIONED_TABLE) {
         writer->partition_key = RelationGetPartitionKey(writer->root);

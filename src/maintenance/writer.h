@@ -13,7 +13,8 @@ namespace index_table {
 // An index table opened for writing. A hash-partitioned one writes to its partitions.
 struct EntryWriter;
 
-// Opens with RowExclusiveLock, kept until the transaction ends. Everything else that is held is
+// Opens with RowExclusiveLock, kept until the transaction ends; null where the index table has been
+// dropped. Everything else that is held is
 // released by CloseWriter, or by the resource owner and `context` after an error.
 //
 // `mid_statement` says that more changes of the same rows may follow: then an entry is found only
