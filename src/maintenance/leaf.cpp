@@ -5,36 +5,7 @@
 namespace index_table {
 namespace {
 
-struct LeafCacheEntry {
-    Oid relid; // hash key
-    Leaf *leaf;
-};
-
-HTAB *leaves;
-MemoryContext outdated;
-
-void OnRelcacheInvalidation(Datum, Oid relid) {
-    if (!leaves)
-        return;
-    if (OidIsValid(relid)) {
-        LeafCacheEntry *entry =
-            static_cast<LeafCacheEntry *>(hash_search(leaves, &relid, HASH_FIND, nullptr));
-        if (entry && entry->leaf)
-            entry->leaf->valid = false;
-        return;
-    }
-    HASH_SEQ_STATUS status;
-    hash_seq_init(&status, leaves);
-    while (LeafCacheEntry *entry = static_cast<LeafCacheEntry *>(hash_seq_search(&status)))
-        if (entry->leaf)
-            entry->leaf->valid = false;
-}
-
-void OnTransactionEnd(XactEvent event, void *) {
-    if (outdated &&
-        (event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT || event == XACT_EVENT_PREPARE))
-        MemoryContextDeleteChildren(outdated);
-}
+RelationCache leaves;
 
 AttrNumber MapAttno(const AttrMap *map, AttrNumber base_attno) {
     return map ? map->attnums[base_attno - 1] : base_attno;
@@ -65,7 +36,7 @@ Bitmapset *CollectAttnos(Bitmapset *columns, Expr *expr) {
     return columns;
 }
 
-const Leaf *LoadLeaf(Relation rel, LeafCacheEntry *entry) {
+const Leaf *LoadLeaf(Relation rel) {
     Oid relid = RelationGetRelid(rel);
     std::optional<PartitionNumber> number = FindPartitionNumber(relid);
     if (!number) {
@@ -89,15 +60,13 @@ const Leaf *LoadLeaf(Relation rel, LeafCacheEntry *entry) {
         AllocSetContextCreate(CurrentMemoryContext, "index_table leaf", ALLOCSET_SMALL_SIZES);
     MemoryContext caller = MemoryContextSwitchTo(context);
     Leaf *leaf = static_cast<Leaf *>(palloc0(sizeof(Leaf)));
-    leaf->relid = relid;
+    leaf->cached = {.relid = relid, .valid = true, .context = context};
     leaf->partition_id = number->id;
     leaf->base = base;
     leaf->base_relid = base->relid;
     leaf->base_serial = base->serial;
     leaf->table_count = base->table_count;
     leaf->tables = static_cast<LeafTable *>(palloc0(sizeof(LeafTable) * base->table_count));
-    leaf->context = context;
-    leaf->valid = true;
 
     Bitmapset *used = nullptr;
     AttrMap *map = nullptr;
@@ -115,8 +84,7 @@ const Leaf *LoadLeaf(Relation rel, LeafCacheEntry *entry) {
     leaf->max_attno = leaf->used_count > 0 ? leaf->used[leaf->used_count - 1] : 0;
 
     MemoryContextSwitchTo(caller);
-    MemoryContextSetParent(context, CacheMemoryContext);
-    entry->leaf = leaf;
+    PutCached(&leaves, &leaf->cached);
     return leaf;
 }
 
@@ -158,37 +126,18 @@ LeafTable MakeLeafTable(const IndexTable *table, const AttrMap *map) {
 }
 
 const Leaf *FindLeaf(Relation rel) {
-    if (!leaves) {
-        HASHCTL control = {};
-        control.keysize = sizeof(Oid);
-        control.entrysize = sizeof(LeafCacheEntry);
-        control.hcxt = CacheMemoryContext;
-        outdated = AllocSetContextCreate(CacheMemoryContext, "index_table outdated leaves",
-                                         ALLOCSET_SMALL_SIZES);
-        leaves =
-            hash_create("index_table leaves", 64, &control, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+    if (CachedRelation *cached = FindCached(&leaves, RelationGetRelid(rel))) {
+        Leaf *leaf = reinterpret_cast<Leaf *>(cached);
+        const Base *base = FindBase(leaf->base_relid);
+        if (base && base->serial == leaf->base_serial)
+            return leaf;
+        ForgetCached(&leaves, cached);
     }
-    Oid relid = RelationGetRelid(rel);
-    bool found;
-    LeafCacheEntry *entry =
-        static_cast<LeafCacheEntry *>(hash_search(leaves, &relid, HASH_ENTER, &found));
-    if (!found)
-        entry->leaf = nullptr;
-    if (Leaf *leaf = entry->leaf) {
-        if (leaf->valid) {
-            const Base *base = FindBase(leaf->base_relid);
-            if (base && base->serial == leaf->base_serial)
-                return leaf;
-        }
-        MemoryContextSetParent(leaf->context, outdated);
-        entry->leaf = nullptr;
-    }
-    return LoadLeaf(rel, entry);
+    return LoadLeaf(rel);
 }
 
 void InitializeLeafCache() {
-    CacheRegisterRelcacheCallback(OnRelcacheInvalidation, 0);
-    RegisterXactCallback(OnTransactionEnd, nullptr);
+    InitializeRelationCache(&leaves, "index_table leaves");
 }
 
 } // namespace index_table

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "catalog/definition.h"
+#include "catalog/relation_cache.h"
 
 namespace index_table {
 
@@ -20,7 +21,7 @@ struct LeafTable {
 };
 
 struct Leaf {
-    Oid relid;
+    CachedRelation cached;
     int32 partition_id;
     const Base *base;
     Oid base_relid;
@@ -30,8 +31,6 @@ struct Leaf {
     int used_count; // union of the tables' used columns
     AttrNumber *used;
     AttrNumber max_attno;
-    bool valid;
-    MemoryContext context;
 };
 
 // The leaf for a relation whose rows change; null where it has no index tables (any more). Cached;

@@ -2,39 +2,13 @@
 
 #include "compat/compat.h"
 #include "maintenance/statements.h"
+#include "maintenance/target_plan.h"
 
 namespace index_table {
 namespace {
 
 constexpr int kBatchRows = 1000;
 constexpr Size kBatchBytes = 64 * 1024;
-
-// What is known of a relation that holds entries, kept for the session so that a single row does
-// not pay for it. Invalidated through the relation cache.
-struct TargetPlan {
-    Oid relid; // hash key
-    bool valid;
-    bool general;
-    int index_count;
-    Oid *index_oids;
-    IndexInfo **index_infos;
-    TupleDesc descriptor;
-    int search_index; // the B-tree that finds an entry
-    int search_key_count;
-    ScanKeyData *search_keys;
-    int null_index; // likewise where a unique key has NULLs; -1: none
-    int null_key_count;
-    ScanKeyData *null_keys;
-    MemoryContext context;
-};
-
-struct PlanEntry {
-    Oid relid; // hash key
-    TargetPlan *plan;
-};
-
-HTAB *plans;
-MemoryContext outdated;
 
 // A stored entry whose unique key was taken when it was inserted, to be checked again.
 struct UniqueRecheck {
@@ -46,166 +20,9 @@ struct UniqueRecheck {
 };
 UniqueRecheck *rechecks; // in TopTransactionContext
 
-void OnRelcacheInvalidation(Datum, Oid relid) {
-    if (!plans)
-        return;
-    if (OidIsValid(relid)) {
-        PlanEntry *entry = static_cast<PlanEntry *>(hash_search(plans, &relid, HASH_FIND, nullptr));
-        if (entry && entry->plan)
-            entry->plan->valid = false;
-        return;
-    }
-    HASH_SEQ_STATUS status;
-    hash_seq_init(&status, plans);
-    while (PlanEntry *entry = static_cast<PlanEntry *>(hash_seq_search(&status)))
-        if (entry->plan)
-            entry->plan->valid = false;
-}
-
 void OnTransactionEnd(XactEvent event, void *) {
-    if (event != XACT_EVENT_COMMIT && event != XACT_EVENT_ABORT && event != XACT_EVENT_PREPARE)
-        return;
-    rechecks = nullptr;
-    if (outdated)
-        MemoryContextDeleteChildren(outdated);
-}
-
-bool IsPlainBtree(Relation index) {
-    Form_pg_index form = index->rd_index;
-    return index->rd_rel->relam == BTREE_AM_OID && form->indimmediate && !form->indisexclusion &&
-           RelationGetIndexExpressions(index) == NIL;
-}
-
-// The number of leading columns of an index with which an entry can be looked up: all must belong
-// to its group, and the key must be among them. 0 where the index does not serve.
-int SearchableColumns(Relation index, const IndexTable *table) {
-    int count = IndexRelationGetNumberOfKeyAttributes(index);
-    if (!IsPlainBtree(index) || !index->rd_index->indisvalid || count < table->key.count)
-        return 0;
-    for (int i = 0; i < count; i++) {
-        AttrNumber attno = index->rd_index->indkey.values[i];
-        if (attno < 1 || attno > table->group_count() || (i < table->key.count && attno != i + 1))
-            return 0;
-    }
-    return count;
-}
-
-ScanKeyData *MakeSearchKeys(Relation index, int count) {
-    ScanKeyData *keys = static_cast<ScanKeyData *>(palloc0(sizeof(ScanKeyData) * count));
-    for (int i = 0; i < count; i++) {
-        Oid type = index->rd_opcintype[i];
-        Oid equals = get_opfamily_member(index->rd_opfamily[i], type, type, BTEqualStrategyNumber);
-        ScanKeyEntryInitialize(&keys[i], 0, i + 1, BTEqualStrategyNumber, InvalidOid,
-                               index->rd_indcollation[i], get_opcode(equals), 0);
-    }
-    return keys;
-}
-
-void ChooseSearchIndexes(TargetPlan *plan, Relation *indexes, const IndexTable *table) {
-    plan->search_index = plan->null_index = -1;
-    for (int i = 0; i < plan->index_count; i++) {
-        int count = SearchableColumns(indexes[i], table);
-        bool partial = RelationGetIndexPredicate(indexes[i]) != NIL;
-        int *chosen_count = partial ? &plan->null_key_count : &plan->search_key_count;
-        if (count > *chosen_count) {
-            *chosen_count = count;
-            (partial ? plan->null_index : plan->search_index) = i;
-        }
-    }
-    if (plan->search_index >= 0)
-        plan->search_keys = MakeSearchKeys(indexes[plan->search_index], plan->search_key_count);
-    if (plan->null_index >= 0)
-        plan->null_keys = MakeSearchKeys(indexes[plan->null_index], plan->null_key_count);
-}
-
-// The partial index that create() makes for the entries of a unique index table with a NULL in
-// their key; its predicate is known and needs no evaluation.
-bool IsNullKeyIndex(Relation index, const IndexTable *table) {
-    List *predicate = RelationGetIndexPredicate(index);
-    if (!table->is_unique || list_length(predicate) != 1)
-        return false;
-    Node *node = static_cast<Node *>(linitial(predicate));
-    List *tests = is_orclause(node) ? reinterpret_cast<BoolExpr *>(node)->args : list_make1(node);
-    if (list_length(tests) != table->key.count)
-        return false;
-    for (int i = 0; i < table->key.count; i++) {
-        NullTest *test = static_cast<NullTest *>(list_nth(tests, i));
-        if (!IsA(test, NullTest) || test->nulltesttype != IS_NULL || !IsA(test->arg, Var) ||
-            reinterpret_cast<Var *>(test->arg)->varattno != i + 1)
-            return false;
-    }
-    return true;
-}
-
-TargetPlan *LoadPlan(Relation rel, const IndexTable *table, PlanEntry *entry) {
-    MemoryContext context =
-        AllocSetContextCreate(CurrentMemoryContext, "index_table writer", ALLOCSET_SMALL_SIZES);
-    MemoryContext caller = MemoryContextSwitchTo(context);
-    TargetPlan *plan = static_cast<TargetPlan *>(palloc0(sizeof(TargetPlan)));
-    plan->relid = RelationGetRelid(rel);
-    plan->context = context;
-    plan->descriptor = CreateTupleDescCopy(RelationGetDescr(rel));
-    TupleConstr *constraints = RelationGetDescr(rel)->constr;
-    plan->general = rel->trigdesc != nullptr ||
-                    (constraints && (constraints->num_check > 0 || constraints->has_not_null ||
-                                     constraints->has_generated_stored));
-
-    List *oids = RelationGetIndexList(rel);
-    plan->index_count = list_length(oids);
-    plan->index_oids = static_cast<Oid *>(palloc(sizeof(Oid) * Max(1, plan->index_count)));
-    plan->index_infos =
-        static_cast<IndexInfo **>(palloc(sizeof(IndexInfo *) * Max(1, plan->index_count)));
-    Relation *indexes =
-        static_cast<Relation *>(palloc(sizeof(Relation) * Max(1, plan->index_count)));
-    for (int i = 0; i < plan->index_count; i++) {
-        plan->index_oids[i] = list_nth_oid(oids, i);
-        indexes[i] = index_open(plan->index_oids[i], RowExclusiveLock);
-        plan->index_infos[i] = BuildIndexInfo(indexes[i]);
-        bool partial = plan->index_infos[i]->ii_Predicate != NIL;
-        if (!IsPlainBtree(indexes[i]) || !plan->index_infos[i]->ii_ReadyForInserts ||
-            (partial && !IsNullKeyIndex(indexes[i], table)))
-            plan->general = true;
-    }
-    ChooseSearchIndexes(plan, indexes, table);
-    for (int i = 0; i < plan->index_count; i++)
-        index_close(indexes[i], NoLock);
-    if (plan->search_index < 0)
-        ereport(ERROR,
-                (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-                 errmsg("index table \"%s\" has no B-tree index over its key",
-                        RelationGetRelationName(rel)),
-                 errhint("Drop it and create it again with index_table.create()."), errtable(rel)));
-
-    plan->valid = true;
-    MemoryContextSwitchTo(caller);
-    MemoryContextSetParent(context, CacheMemoryContext);
-    entry->plan = plan;
-    return plan;
-}
-
-TargetPlan *GetPlan(Relation rel, const IndexTable *table) {
-    if (!plans) {
-        HASHCTL control = {};
-        control.keysize = sizeof(Oid);
-        control.entrysize = sizeof(PlanEntry);
-        control.hcxt = CacheMemoryContext;
-        outdated = AllocSetContextCreate(CacheMemoryContext, "index_table outdated writers",
-                                         ALLOCSET_SMALL_SIZES);
-        plans =
-            hash_create("index_table writers", 64, &control, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
-    }
-    Oid relid = RelationGetRelid(rel);
-    bool found;
-    PlanEntry *entry = static_cast<PlanEntry *>(hash_search(plans, &relid, HASH_ENTER, &found));
-    if (!found)
-        entry->plan = nullptr;
-    if (entry->plan) {
-        if (entry->plan->valid)
-            return entry->plan;
-        MemoryContextSetParent(entry->plan->context, outdated);
-        entry->plan = nullptr;
-    }
-    return LoadPlan(rel, table, entry);
+    if (event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT || event == XACT_EVENT_PREPARE)
+        rechecks = nullptr;
 }
 
 // A relation that holds entries, opened.
@@ -247,7 +64,7 @@ Target *OpenTarget(EntryWriter *writer, Oid relid, Relation opened) {
     MemoryContext caller = MemoryContextSwitchTo(writer->context);
     Target *target = static_cast<Target *>(palloc0(sizeof(Target)));
     target->rel = opened ? opened : table_open(relid, RowExclusiveLock);
-    TargetPlan *plan = target->plan = GetPlan(target->rel, writer->table);
+    TargetPlan *plan = target->plan = GetTargetPlan(target->rel, writer->table);
     if (plan->general) {
         target->estate = CreateExecutorState();
         compat::InitRangeTable(target->estate, target->rel);
@@ -746,7 +563,7 @@ void RecheckUniqueKeys(bool is_final) {
 }
 
 void InitializeWriters() {
-    CacheRegisterRelcacheCallback(OnRelcacheInvalidation, 0);
+    InitializeTargetPlans();
     RegisterXactCallback(OnTransactionEnd, nullptr);
 }
 

@@ -1,0 +1,130 @@
+#include "maintenance/target_plan.h"
+
+namespace index_table {
+namespace {
+
+RelationCache plans;
+
+bool IsPlainBtree(Relation index) {
+    Form_pg_index form = index->rd_index;
+    return index->rd_rel->relam == BTREE_AM_OID && form->indimmediate && !form->indisexclusion &&
+           RelationGetIndexExpressions(index) == NIL;
+}
+
+// The number of leading columns of an index with which an entry can be looked up: all must belong
+// to its group, and the key must be among them. 0 where the index does not serve.
+int SearchableColumns(Relation index, const IndexTable *table) {
+    int count = IndexRelationGetNumberOfKeyAttributes(index);
+    if (!IsPlainBtree(index) || !index->rd_index->indisvalid || count < table->key.count)
+        return 0;
+    for (int i = 0; i < count; i++) {
+        AttrNumber attno = index->rd_index->indkey.values[i];
+        if (attno < 1 || attno > table->group_count() || (i < table->key.count && attno != i + 1))
+            return 0;
+    }
+    return count;
+}
+
+ScanKeyData *MakeSearchKeys(Relation index, int count) {
+    ScanKeyData *keys = static_cast<ScanKeyData *>(palloc0(sizeof(ScanKeyData) * count));
+    for (int i = 0; i < count; i++) {
+        Oid type = index->rd_opcintype[i];
+        Oid equals = get_opfamily_member(index->rd_opfamily[i], type, type, BTEqualStrategyNumber);
+        ScanKeyEntryInitialize(&keys[i], 0, i + 1, BTEqualStrategyNumber, InvalidOid,
+                               index->rd_indcollation[i], get_opcode(equals), 0);
+    }
+    return keys;
+}
+
+void ChooseSearchIndexes(TargetPlan *plan, Relation *indexes, const IndexTable *table) {
+    plan->search_index = plan->null_index = -1;
+    for (int i = 0; i < plan->index_count; i++) {
+        int count = SearchableColumns(indexes[i], table);
+        bool partial = RelationGetIndexPredicate(indexes[i]) != NIL;
+        int *chosen_count = partial ? &plan->null_key_count : &plan->search_key_count;
+        if (count > *chosen_count) {
+            *chosen_count = count;
+            (partial ? plan->null_index : plan->search_index) = i;
+        }
+    }
+    if (plan->search_index >= 0)
+        plan->search_keys = MakeSearchKeys(indexes[plan->search_index], plan->search_key_count);
+    if (plan->null_index >= 0)
+        plan->null_keys = MakeSearchKeys(indexes[plan->null_index], plan->null_key_count);
+}
+
+// The partial index that create() makes for the entries of a unique index table with a NULL in
+// their key; its predicate is known and needs no evaluation.
+bool IsNullKeyIndex(Relation index, const IndexTable *table) {
+    List *predicate = RelationGetIndexPredicate(index);
+    if (!table->is_unique || list_length(predicate) != 1)
+        return false;
+    Node *node = static_cast<Node *>(linitial(predicate));
+    List *tests = is_orclause(node) ? reinterpret_cast<BoolExpr *>(node)->args : list_make1(node);
+    if (list_length(tests) != table->key.count)
+        return false;
+    for (int i = 0; i < table->key.count; i++) {
+        NullTest *test = static_cast<NullTest *>(list_nth(tests, i));
+        if (!IsA(test, NullTest) || test->nulltesttype != IS_NULL || !IsA(test->arg, Var) ||
+            reinterpret_cast<Var *>(test->arg)->varattno != i + 1)
+            return false;
+    }
+    return true;
+}
+
+TargetPlan *LoadPlan(Relation rel, const IndexTable *table) {
+    MemoryContext context =
+        AllocSetContextCreate(CurrentMemoryContext, "index_table writer", ALLOCSET_SMALL_SIZES);
+    MemoryContext caller = MemoryContextSwitchTo(context);
+    TargetPlan *plan = static_cast<TargetPlan *>(palloc0(sizeof(TargetPlan)));
+    plan->cached = {.relid = RelationGetRelid(rel), .valid = true, .context = context};
+    plan->descriptor = CreateTupleDescCopy(RelationGetDescr(rel));
+    TupleConstr *constraints = RelationGetDescr(rel)->constr;
+    plan->general = rel->trigdesc != nullptr ||
+                    (constraints && (constraints->num_check > 0 || constraints->has_not_null ||
+                                     constraints->has_generated_stored));
+
+    List *oids = RelationGetIndexList(rel);
+    plan->index_count = list_length(oids);
+    plan->index_oids = static_cast<Oid *>(palloc(sizeof(Oid) * Max(1, plan->index_count)));
+    plan->index_infos =
+        static_cast<IndexInfo **>(palloc(sizeof(IndexInfo *) * Max(1, plan->index_count)));
+    Relation *indexes =
+        static_cast<Relation *>(palloc(sizeof(Relation) * Max(1, plan->index_count)));
+    for (int i = 0; i < plan->index_count; i++) {
+        plan->index_oids[i] = list_nth_oid(oids, i);
+        indexes[i] = index_open(plan->index_oids[i], RowExclusiveLock);
+        plan->index_infos[i] = BuildIndexInfo(indexes[i]);
+        bool partial = plan->index_infos[i]->ii_Predicate != NIL;
+        if (!IsPlainBtree(indexes[i]) || !plan->index_infos[i]->ii_ReadyForInserts ||
+            (partial && !IsNullKeyIndex(indexes[i], table)))
+            plan->general = true;
+    }
+    ChooseSearchIndexes(plan, indexes, table);
+    for (int i = 0; i < plan->index_count; i++)
+        index_close(indexes[i], NoLock);
+    if (plan->search_index < 0)
+        ereport(ERROR,
+                (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                 errmsg("index table \"%s\" has no B-tree index over its key",
+                        RelationGetRelationName(rel)),
+                 errhint("Drop it and create it again with index_table.create()."), errtable(rel)));
+
+    MemoryContextSwitchTo(caller);
+    PutCached(&plans, &plan->cached);
+    return plan;
+}
+
+} // namespace
+
+TargetPlan *GetTargetPlan(Relation rel, const IndexTable *table) {
+    if (CachedRelation *cached = FindCached(&plans, RelationGetRelid(rel)))
+        return reinterpret_cast<TargetPlan *>(cached);
+    return LoadPlan(rel, table);
+}
+
+void InitializeTargetPlans() {
+    InitializeRelationCache(&plans, "index_table writers");
+}
+
+} // namespace index_table

@@ -1,0 +1,32 @@
+// How to write to a relation that holds entries: an index table or a partition of one.
+#pragma once
+
+#include "catalog/definition.h"
+#include "catalog/relation_cache.h"
+
+namespace index_table {
+
+// What is known of a relation that holds entries, kept for the session so that a single row does
+// not pay for it. Invalidated through the relation cache.
+struct TargetPlan {
+    CachedRelation cached;
+    bool general; // to be written through the executor
+    int index_count;
+    Oid *index_oids;
+    IndexInfo **index_infos;
+    TupleDesc descriptor;
+    int search_index; // the B-tree that finds an entry
+    int search_key_count;
+    ScanKeyData *search_keys;
+    int null_index; // likewise where a unique key has NULLs; -1: none
+    int null_key_count;
+    ScanKeyData *null_keys;
+};
+
+// The plan for an open relation; valid memory until the transaction ends. Raises 55000 where there
+// is no B-tree by which an entry can be found.
+TargetPlan *GetTargetPlan(Relation rel, const IndexTable *table);
+
+void InitializeTargetPlans();
+
+} // namespace index_table
