@@ -28,7 +28,8 @@ CREATE VIEW index_table.progress AS
                 WHEN p.pid IS NOT NULL THEN 'building indexes'
                 ELSE 'initializing' END AS phase,
            p.param15 AS partitions_done, p.param14 AS partitions_total,
-           p.param13 AS rows_done, p.param12 AS rows_total
+           p.param13 AS rows_done,
+           GREATEST(p.param12, p.param13) AS rows_total
       FROM pg_catalog.pg_locks l
       LEFT JOIN pg_catalog.pg_stat_get_progress_info('CREATE INDEX') p
              ON p.pid = l.pid AND p.datid = l.database
