@@ -159,6 +159,7 @@ int64 EnterRows(Relation base, Oid leaf) {
         CollectRows(base, table, leaf, progress, &collector);
         EndCollecting(&collector);
         entered += collector.count;
+        NoteBuild(table->relid);
         EndProgress(progress);
     }
     return entered;

@@ -190,6 +190,8 @@ int64 RepairEntries(Relation base, const IndexTable *table) {
                      QualifiedName(table->relid)));
     Compare(base, table, progress, Phase::Repairing, consume);
     EndCollecting(&collector);
+    if (collector.count > 0)
+        NoteBuild(table->relid);
     EndProgress(progress);
     return problems;
 }

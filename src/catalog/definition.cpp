@@ -238,6 +238,17 @@ void ForgetIncludedColumn(Oid base, const char *name) {
     }
 }
 
+// The transaction is that of the definition's row: a new version of it will do.
+void NoteBuild(Oid relid) {
+    CatalogScan scan("definition", "definition_pkey", F_OIDEQ, ObjectIdGetDatum(relid),
+                     RowExclusiveLock);
+    if (HeapTuple tuple = scan.Next())
+        CatalogTupleUpdate(scan.relation, &tuple->t_self, heap_copytuple(tuple));
+    scan.End();
+    CommandCounterIncrement();
+    Invalidate(RecordedBase(relid));
+}
+
 bool AppendIncludedColumn(Oid relid, const char *name) {
     bool added = false;
     CatalogScan scan("definition", "definition_pkey", F_OIDEQ, ObjectIdGetDatum(relid),

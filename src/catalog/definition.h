@@ -117,6 +117,9 @@ void RefreshDefinition(const IndexTable *table);
 // Adds a new column of the base table to the included columns of an index table. False, with
 // nothing done, where it is one already.
 bool AppendIncludedColumn(Oid relid, const char *name);
+// Notes that this transaction wrote entries of rows that it did not: snapshots that do not see it
+// are not served by the index table.
+void NoteBuild(Oid relid);
 // Takes a dropped column of a base table out of the included columns of its index tables.
 void ForgetIncludedColumn(Oid base, const char *name);
 int32 AddPartition(Oid base, Oid leaf);
