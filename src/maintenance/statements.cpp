@@ -16,13 +16,43 @@ List *begun = nullptr;
 // Rows were changed by who knows whom.
 constinit bool unknown = false;
 
-Oid BaseOf(Oid relid) {
+Oid LookUpBase(Oid relid) {
     if (std::optional<PartitionNumber> number = FindPartitionNumber(relid))
         return number->base;
     if (!get_rel_relispartition(relid))
         return relid;
     List *ancestors = get_partition_ancestors(relid);
     return ancestors ? llast_oid(ancestors) : relid;
+}
+
+// The base table that a relation belongs to; itself where it is no partition. Every statement asks,
+// so the answers are kept as long as nothing at all changes.
+Oid BaseOf(Oid relid) {
+    struct KnownBase {
+        Oid relid; // hash key
+        Oid base;
+    };
+    static constinit HTAB *known = nullptr;
+    static constinit uint64 known_since = 0;
+    if (known && known_since != CacheGeneration()) {
+        hash_destroy(known);
+        known = nullptr;
+    }
+    if (!known) {
+        HASHCTL control = {};
+        control.keysize = sizeof(Oid);
+        control.entrysize = sizeof(KnownBase);
+        control.hcxt = CacheMemoryContext;
+        known = hash_create("index_table bases of relations", 64, &control,
+                            HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+        known_since = CacheGeneration();
+    }
+    if (void *found = hash_search(known, &relid, HASH_FIND, nullptr))
+        return static_cast<KnownBase *>(found)->base;
+    Oid base = LookUpBase(relid);
+    if (known_since == CacheGeneration())
+        static_cast<KnownBase *>(hash_search(known, &relid, HASH_ENTER, nullptr))->base = base;
+    return base;
 }
 
 List *ChangedRelations(QueryDesc *query) {
