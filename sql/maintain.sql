@@ -227,6 +227,15 @@ INSERT INTO people (id, region, town) VALUES (710, 'north', 'first'), (711, 'sou
 ALTER TRIGGER a_reads ON people RENAME TO z_reads;
 INSERT INTO people (id, region, town) VALUES (713, 'north', 'first'), (714, 'south', 'other');
 DROP TRIGGER z_reads ON people;
+-- And of its entries, those that there are so far.
+CREATE FUNCTION read_entries() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE WARNING '%: % entries', NEW.id, (SELECT count(*) FROM people_by_town WHERE town = NEW.town);
+    RETURN NULL;
+END $$;
+CREATE TRIGGER z_reads AFTER INSERT ON people FOR EACH ROW EXECUTE FUNCTION read_entries();
+INSERT INTO people (id, region, town) VALUES (715, 'north', 'third'), (716, 'south', 'third');
+DROP TRIGGER z_reads ON people;
 CREATE FUNCTION seen(text) RETURNS text LANGUAGE sql AS $$
     SELECT (SELECT count(*) FROM index_table.lookup('people_by_town', $1)) || ' of ' || (SELECT count(*) FROM people WHERE town = $1)
 $$;

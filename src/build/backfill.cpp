@@ -22,8 +22,9 @@ void UseMaintenanceSettings() {
 void Load(Relation base, const IndexTable *table, Progress *progress) {
     // Entries that carry copies are read from the heap by key, so they are loaded in that order.
     // The others are all in the B-tree, whose build sorts them anyhow.
+    bool is_sorted = table->include_count > 0;
     char *sql = psprintf("%s%s", RecomputationQuery(base, table, "$1"),
-                         table->include_count > 0 ? OrderByEntry(table) : "");
+                         is_sorted ? OrderByEntry(table) : "");
     int guc_level = NewGUCNestLevel();
     UseMaintenanceSettings();
     if (SPI_connect() != SPI_OK_CONNECT)
@@ -42,7 +43,7 @@ void Load(Relation base, const IndexTable *table, Progress *progress) {
     // Under an older transaction snapshot rows committed before the lock was granted would be
     // missed; read_only makes SPI use the active snapshot as it is.
     options.read_only = true;
-    options.dest = CreateBulkLoadReceiver(table, progress);
+    options.dest = CreateBulkLoadReceiver(table, is_sorted, progress);
     PushActiveSnapshot(GetLatestSnapshot());
     int result = SPI_execute_plan_extended(plan, &options);
     if (result < 0)

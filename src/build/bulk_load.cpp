@@ -22,6 +22,7 @@ struct LoadTarget {
 struct BulkLoadReceiver {
     DestReceiver receiver;
     const IndexTable *table;
+    bool is_sorted;
     Progress *progress;
     Relation root;
     PartitionKey partition_key; // null: not partitioned
@@ -90,7 +91,8 @@ void Startup(DestReceiver *receiver, int, TupleDesc) {
 
 bool Receive(TupleTableSlot *slot, DestReceiver *receiver) {
     BulkLoadReceiver *self = reinterpret_cast<BulkLoadReceiver *>(receiver);
-    if (self->rows == 0)
+    // What comes unsorted is loaded while the base table is scanned, and counted there.
+    if (self->rows == 0 && self->is_sorted)
         ReportPhase(self->progress, Phase::Loading);
     LoadTarget *target = TargetOf(self, slot);
     MemoryContext caller = MemoryContextSwitchTo(target->batch);
@@ -107,7 +109,9 @@ bool Receive(TupleTableSlot *slot, DestReceiver *receiver) {
     target->bytes += tuple->t_len;
     if (target->count == kBatchRows || target->bytes >= kBatchBytes)
         WriteBatch(self, target);
-    ReportRows(self->progress, ++self->rows);
+    self->rows++;
+    if (self->is_sorted)
+        ReportRows(self->progress, self->rows);
     return true;
 }
 
@@ -135,7 +139,7 @@ void Destroy(DestReceiver *receiver) {
 
 } // namespace
 
-DestReceiver *CreateBulkLoadReceiver(const IndexTable *table, Progress *progress) {
+DestReceiver *CreateBulkLoadReceiver(const IndexTable *table, bool is_sorted, Progress *progress) {
     BulkLoadReceiver *self = static_cast<BulkLoadReceiver *>(palloc0(sizeof(BulkLoadReceiver)));
     self->receiver.receiveSlot = Receive;
     self->receiver.rStartup = Startup;
@@ -143,6 +147,7 @@ DestReceiver *CreateBulkLoadReceiver(const IndexTable *table, Progress *progress
     self->receiver.rDestroy = Destroy;
     self->receiver.mydest = DestIntoRel;
     self->table = table;
+    self->is_sorted = is_sorted;
     self->progress = progress;
     // Both before the query goes parallel, when neither may be assigned any more.
     GetCurrentTransactionId();

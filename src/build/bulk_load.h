@@ -9,7 +9,8 @@
 
 namespace index_table {
 
-// A destination for a query that returns the entries of an index table, column by column.
-DestReceiver *CreateBulkLoadReceiver(const IndexTable *table, Progress *progress);
+// A destination for a query that returns the entries of an index table, column by column;
+// sorted first, or as they are scanned.
+DestReceiver *CreateBulkLoadReceiver(const IndexTable *table, bool is_sorted, Progress *progress);
 
 } // namespace index_table

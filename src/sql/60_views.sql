@@ -22,7 +22,7 @@ CREATE VIEW index_table.progress AS
     SELECT l.pid, l.objid::pg_catalog.regclass AS base,
            CASE WHEN p.param18 = 7421 THEN p.param19::pg_catalog.oid ELSE p.relid END::pg_catalog.regclass AS index_table,
            CASE WHEN p.param18 = 7421 THEN
-               CASE p.param20 WHEN 1 THEN 'scanning and sorting' WHEN 2 THEN 'loading entries'
+               CASE p.param20 WHEN 1 THEN 'scanning' WHEN 2 THEN 'loading entries'
                               WHEN 3 THEN 'building indexes' WHEN 4 THEN 'analyzing'
                               WHEN 5 THEN 'verifying' WHEN 6 THEN 'repairing' END
                 WHEN p.pid IS NOT NULL THEN 'building indexes'

@@ -4,10 +4,12 @@
 # compares images of whole entries, so that 1.0 is not 1.00. It is a schema "oracle" in the database
 # under test, for describe()d index tables:
 #
-#   oracle.check_all(label)   raises OR001 when an index table is not what it should be
+#   oracle.check_all(label)   raises OR001 when an index table is not what it should be, OR005 when
+#                             it is unique and its base table has a key twice
 #   oracle.problems(name)     how many groups (key, partition, identity) of entries are wrong
 #   oracle.broken_unique()    a unique index table whose base table has a key twice, or null
 #   oracle.verify_all(label)  raises OR002 when index_table.verify() reports anything
+#   oracle.read_all(label, page_size)  raises OR004 when lookup(), fetch() or page() return anything else
 package IndexTableTest;
 
 use strict;
@@ -77,8 +79,9 @@ sub describe
 	my $live = "i.partition_id IN (SELECT partition_id FROM index_table.partition)";
 	my $number = @key + 1 + ($table{identity} // 0);
 
+	$table{live} = $live;
 	$table{expected} = 'SELECT ROW(' . join(', ', @key, 'p.partition_id', @copies) . ')::text AS image, 1 AS n' . $source;
-	$table{stored} = "SELECT i::text AS image, -1 AS n FROM $table{name} i WHERE $live";
+	$table{stored} = "SELECT (i.*)::text AS image, -1 AS n FROM $table{name} i WHERE $live";
 	my @group = (@key, 'p.partition_id', @copies[ 0 .. ($table{identity} // 0) - 1 ]);
 	my $names = join(', ', map { "g$_" } 1 .. $number);
 	$table{expected_groups} =
@@ -86,7 +89,8 @@ sub describe
 	  . join(', ', map { "$group[$_ - 1] AS g$_" } 1 .. $number)
 	  . $source;
 	$table{stored_groups} =
-	  "SELECT i.image, i.n, $names FROM (SELECT i::text AS image, -1 AS n, i.* FROM $table{name} i WHERE $live) i(image, n, $names)";
+	  "SELECT i.image, i.n, $names FROM (SELECT (i.*)::text AS image, -1 AS n, i.* FROM $table{name} i WHERE $live) i(image, n, $names)";
+	$table{rows} = "SELECT (b.*)::text AS image, 1 AS n FROM $table{base} b$distinct$where";
 	$table{twice} =
 	    "SELECT 1$source"
 	  . ($where ? ' AND ' : ' WHERE ')
@@ -102,12 +106,16 @@ sub describe
 sub oracle_sql
 {
 	my (@tables) = @_;
-	my ($checks, $problems, $unique, $verify) = ('', '', '', '');
+	my ($checks, $problems, $unique, $verify, $read) = ('', '', '', '', '');
 	foreach my $table (@tables)
 	{
 		my $name = quote_literal($table->{name});
 		my $number = @{ $table->{key} } + 1 + ($table->{identity} // 0);
 		my $groups = join(', ', map { "g$_" } 1 .. $number);
+		my $once = $table->{is_unique} ? qq{
+		IF EXISTS ($table->{twice}) THEN
+			RAISE EXCEPTION USING ERRCODE = 'OR005', MESSAGE = format('%s: %s: a key is there twice', label, $name);
+		END IF;} : '';
 		# EXCEPT ALL both ways, in one pass.
 		$checks .= qq{
 	IF to_regclass($name) IS NOT NULL THEN
@@ -118,7 +126,7 @@ sub oracle_sql
 		IF difference IS NOT NULL THEN
 			RAISE EXCEPTION USING ERRCODE = 'OR001',
 				MESSAGE = format('%s: %s: %s', label, $name, left(difference, 800));
-		END IF;
+		END IF;$once
 	END IF;};
 		$problems .= qq{
 	IF name = $name THEN
@@ -139,12 +147,51 @@ sub oracle_sql
 		END IF;
 	END IF;};
 	}
+	foreach my $table (@tables)
+	{
+		my $name = quote_literal($table->{name});
+		my $fetch = "index_table.fetch(NULL::$table->{base}, $name)";
+		$read .= qq{
+	IF to_regclass($name) IS NOT NULL THEN
+		SELECT string_agg(CASE WHEN u.n > 0 THEN 'missing ' ELSE 'extra ' END || u.image, ', ') INTO difference
+		  FROM (SELECT e.image, sum(e.n) AS n
+		          FROM ($table->{rows} UNION ALL SELECT (f.*)::text, -1 FROM $fetch f) e
+		         GROUP BY e.image HAVING sum(e.n) <> 0 LIMIT 8) u;
+		IF difference IS NULL THEN
+			SELECT coalesce(array_agg((f.*)::text), '{}') INTO fetched FROM $fetch f;
+			token := NULL;
+			paged := '{}';
+			LOOP
+				SELECT coalesce(array_agg((p.entity)::text), '{}'), max(next) INTO page, token
+				  FROM index_table.page(NULL::$table->{base}, $name, page_size, token) p;
+				paged := paged || page;
+				EXIT WHEN token IS NULL;
+			END LOOP;
+			IF paged IS DISTINCT FROM fetched THEN
+				difference := format('%s rows in pages of %s, %s rows fetched',
+				                     cardinality(paged), page_size, cardinality(fetched));
+			END IF;
+		END IF;
+		IF difference IS NULL THEN
+			SELECT format('%s entries of %s looked up', found, stored) INTO difference
+			  FROM (SELECT count(*) AS stored FROM ($table->{stored}) s) s,
+			       (SELECT count(*) AS found
+			          FROM (SELECT DISTINCT i.k FROM $table->{name} i(k) WHERE $table->{live}) d,
+			               LATERAL index_table.lookup($name, d.k)) f
+			 WHERE found <> stored;
+		END IF;
+		IF difference IS NOT NULL THEN
+			RAISE EXCEPTION USING ERRCODE = 'OR004',
+				MESSAGE = format('%s: reading %s: %s', label, $name, left(difference, 800));
+		END IF;
+	END IF;};
+	}
 	my $check_function = sub {
 		my ($header, $body) = @_;
 		return qq{
 CREATE FUNCTION oracle.$header LANGUAGE plpgsql AS \$oracle\$
 #variable_conflict use_column
-DECLARE difference text;
+DECLARE difference text; token text; page text[]; paged text[]; fetched text[];
 BEGIN$body
 END \$oracle\$;
 };
@@ -153,6 +200,7 @@ END \$oracle\$;
 	  . $check_function->('check_all(label text) RETURNS void', $checks)
 	  . $check_function->('problems(name text) RETURNS bigint', "$problems\n	RAISE 'no index table %', name;")
 	  . $check_function->('broken_unique() RETURNS text', "$unique\n	RETURN NULL;")
+	  . $check_function->('read_all(label text, page_size int) RETURNS void', $read)
 	  . $check_function->('verify_all(label text) RETURNS void', $verify);
 }
 
@@ -162,7 +210,7 @@ sub oracle_ok
 	my ($node, $db, $label) = @_;
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
 	my ($result, $stdout, $stderr) = $node->psql($db,
-		"SELECT oracle.check_all('base and index tables'); SELECT oracle.verify_all('verify')");
+		"SELECT oracle.check_all('base and index tables'); SELECT oracle.verify_all('verify'); SELECT oracle.read_all('reading', 7)");
 	is($stderr, '', $label);
 	return $result == 0;
 }

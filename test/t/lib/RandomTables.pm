@@ -572,7 +572,6 @@ sub generate
 		my $base = make_base($name, $kind, $parent, %features);
 		push @bases, $base;
 		$setup .= $base->{create};
-		$setup .= "ALTER TABLE $name DROP COLUMN junk2;\n" if $ENV{KNOWN};
 		my @own = map { make_index_table($base, $_, $_ <= 2) } 1 .. 6;
 		push @tables, @own;
 		foreach my $table (@own)
@@ -587,7 +586,7 @@ sub generate
 		  . ";\n";
 		$setup .= "UPDATE $name SET uniq = s.n, ucode = 'u' || s.n, ucost = s.n + 0.25, utags = ARRAY[s.n, 10000 + s.n]"
 		  . " FROM (SELECT tableoid AS leaf, ctid AS place, row_number() OVER () AS n FROM $name) s WHERE $name.tableoid = leaf AND $name.ctid = place AND s.n % 3 < 2;\n";
-		$setup .= "ALTER TABLE $name DROP COLUMN junk2;\n" unless $ENV{KNOWN};
+		$setup .= "ALTER TABLE $name DROP COLUMN junk2;\n";
 		$finish .= make_triggers($base);
 		$finish .= "VACUUM ANALYZE $name;\n";
 		$prepare .= prepared_statements($base);
