@@ -126,6 +126,7 @@ void Backfill(Relation base, const IndexTable *table, Progress *progress) {
     CreateIndexes(table);
     ReportPhase(progress, Phase::Analyzing);
     Execute(psprintf("ANALYZE %s", QualifiedName(table->relid)));
+    ReportPhase(progress, Phase::Analyzing); // ANALYZE has its own progress, and ended ours
 }
 
 } // namespace index_table

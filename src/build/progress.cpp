@@ -106,6 +106,7 @@ Progress *BeginProgress(Oid base, Oid index_table, LOCKMODE mode) {
     Progress *progress = static_cast<Progress *>(palloc0(sizeof(Progress)));
     progress->base = base;
     progress->index_table = index_table;
+    progress->mode = mode;
     return progress;
 }
 
@@ -168,6 +169,7 @@ void EndProgress(Progress *progress) {
     pgstat_progress_end_command();
     if (progress->segment)
         dsm_detach(progress->segment);
+    UnlockDatabaseObject(ExtensionRelation("definition"), progress->base, 0, progress->mode);
     pfree(progress);
 }
 

@@ -18,6 +18,7 @@ enum class Phase : int64 { Scanning = 1, Loading, Indexing, Analyzing, Verifying
 struct Progress {
     Oid base;
     Oid index_table;
+    LOCKMODE mode;
     dsm_segment *segment;
     int64 ticket;
     int partition_count;

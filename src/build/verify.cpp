@@ -223,6 +223,10 @@ SQL_FUNCTION(index_table_repair) {
     OwnerContext owner = EnterOwner(base->rd_rel->relowner);
     bool has_strangers = list_difference_oid(FindLeaves(table->base, AccessShareLock),
                                              ListPartitions(table->base)) != NIL;
+    // Dead entries are no problems; here is where they are swept.
+    Execute(psprintf("DELETE FROM %s WHERE partition_id IN (SELECT r.partition_id FROM "
+                     "index_table.retired_partition AS r WHERE r.base = %u)",
+                     QualifiedName(table->relid), table->base));
     int64 problems = 0;
     if (has_strangers || CountProblems(base, table) > 0) {
         FindLeaves(table->base, ShareRowExclusiveLock);

@@ -26,6 +26,7 @@ CREATE VIEW index_table.progress AS
                               WHEN 3 THEN 'building indexes' WHEN 4 THEN 'analyzing'
                               WHEN 5 THEN 'verifying' WHEN 6 THEN 'repairing' END
                 WHEN p.pid IS NOT NULL THEN 'building indexes'
+                WHEN a.pid IS NOT NULL THEN 'analyzing'
                 ELSE 'initializing' END AS phase,
            p.param15 AS partitions_done, p.param14 AS partitions_total,
            p.param13 AS rows_done,
@@ -33,6 +34,8 @@ CREATE VIEW index_table.progress AS
       FROM pg_catalog.pg_locks l
       LEFT JOIN pg_catalog.pg_stat_get_progress_info('CREATE INDEX') p
              ON p.pid = l.pid AND p.datid = l.database
+      LEFT JOIN pg_catalog.pg_stat_get_progress_info('ANALYZE') a
+             ON a.pid = l.pid AND a.datid = l.database
      WHERE l.locktype = 'object' AND l.granted
        AND l.classid = 'index_table.definition'::pg_catalog.regclass
        AND l.database = (SELECT d.oid FROM pg_catalog.pg_database d

@@ -1,0 +1,227 @@
+-- Renamed, added, dropped and altered columns, and what index tables cannot follow.
+SET client_min_messages = warning;
+CREATE EXTENSION IF NOT EXISTS index_table;
+CREATE SCHEMA alter_table;
+CREATE SCHEMA alter_other;
+SET search_path = alter_table;
+
+-- The oracle: every index table equals its recomputation from the base table, byte by byte.
+CREATE TABLE recomputation (index_table regclass, entry text, rows text, condition text DEFAULT 'true');
+CREATE FUNCTION differences() RETURNS TABLE (index_table regclass, problem text, entry text)
+LANGUAGE plpgsql AS $$
+DECLARE
+    r recomputation;
+BEGIN
+    FOR r IN SELECT * FROM recomputation AS t ORDER BY t.index_table::text COLLATE "C" LOOP
+        RETURN QUERY EXECUTE format('
+            WITH recomputed AS (SELECT ROW(%1$s)::text AS entry FROM %2$s, index_table.partition AS p
+                                 WHERE p.relation = b.tableoid AND (%3$s)),
+                 stored AS (SELECT whole::text AS entry FROM %4$s AS whole
+                             WHERE partition_id IN (SELECT partition_id FROM index_table.partition))
+            SELECT %4$L::regclass, ''missing'', m.entry FROM (TABLE recomputed EXCEPT ALL TABLE stored) AS m
+            UNION ALL
+            SELECT %4$L::regclass, ''surplus'', s.entry FROM (TABLE stored EXCEPT ALL TABLE recomputed) AS s
+            ORDER BY 2, 3', r.entry, r.rows, r.condition, r.index_table);
+    END LOOP;
+END $$;
+
+CREATE TABLE people (id int, region text, town text, phone text, note text, PRIMARY KEY (id, region)) PARTITION BY LIST (region);
+CREATE TABLE people_a PARTITION OF people FOR VALUES IN ('a');
+INSERT INTO people SELECT i, 'a', 'town ' || i % 3, i, 'note ' || i FROM generate_series(1, 10) AS i;
+SELECT index_table.create('people', 'town');
+SELECT index_table.create('people', 'phone', 'denormalized', is_unique => true, partitions => 2);
+INSERT INTO recomputation VALUES
+    ('people_by_town', 'town, partition_id, id, region', 'people b'),
+    ('people_by_phone', 'phone, partition_id, id, region, town, note', 'people b');
+
+-- Renames: of columns, tables, schemas, and of what expressions refer to.
+CREATE TYPE mood AS ENUM ('sad', 'ok');
+CREATE TYPE pair AS (a int, b text);
+CREATE FUNCTION norm(text) RETURNS text IMMUTABLE STRICT LANGUAGE plpgsql AS $$ BEGIN RETURN lower($1); END $$;
+CREATE FUNCTION same(text, text) RETURNS bool IMMUTABLE LANGUAGE sql AS $$ SELECT $1 = $2 $$;
+CREATE OPERATOR === (LEFTARG = text, RIGHTARG = text, FUNCTION = same);
+CREATE COLLATION plain FROM "C";
+CREATE TABLE names (id int PRIMARY KEY, name text, mood mood, home pair);
+INSERT INTO names VALUES (1, 'Ann', 'sad', '(1,a)'), (2, 'Bob', 'ok', '(2,b)');
+SELECT index_table.create('names', 'norm(name) COLLATE plain, ((home).a)', 'denormalized', predicate => 'mood IN (''sad'', ''ok'') AND NOT name === ''nobody''', name => 'names_by_norm');
+INSERT INTO recomputation VALUES ('names_by_norm', 'lower(label), (place).aa, partition_id, number, label, feeling, place', 'alter_other.nomina b');
+ALTER TABLE names RENAME COLUMN name TO label;
+ALTER TABLE names RENAME mood TO feeling;
+ALTER TABLE names RENAME COLUMN home TO place;
+ALTER TABLE names RENAME COLUMN id TO number;
+SELECT key, predicate, identity, include FROM index_table.index_tables WHERE base = 'names'::regclass;
+ALTER FUNCTION norm(text) RENAME TO normal;
+ALTER FUNCTION same SET SCHEMA alter_other;
+ALTER OPERATOR === (text, text) SET SCHEMA alter_other;
+ALTER TYPE mood RENAME VALUE 'sad' TO 'gloomy';
+ALTER TYPE mood RENAME TO feeling;
+ALTER TYPE pair RENAME ATTRIBUTE a TO aa;
+ALTER TYPE pair SET SCHEMA alter_other;
+ALTER COLLATION plain RENAME TO simple;
+ALTER TABLE names RENAME TO nomina;
+ALTER TABLE nomina SET SCHEMA alter_other;
+ALTER TABLE names_by_norm RENAME TO names_by_normal;
+ALTER SCHEMA alter_other RENAME TO alter_third;
+UPDATE recomputation SET rows = replace(rows, 'other', 'third') WHERE rows LIKE 'alter_other%';
+INSERT INTO alter_third.nomina VALUES (3, 'Cid', 'gloomy', '(3,c)');
+UPDATE alter_third.nomina SET label = upper(label) WHERE number = 1;
+SELECT index_table, base, key, predicate FROM index_table.index_tables WHERE base = 'alter_third.nomina'::regclass;
+SELECT * FROM index_table.lookup('names_by_normal', 'cid');
+SELECT * FROM differences();
+\c -
+SET search_path = alter_table;
+SET client_min_messages = warning;
+UPDATE alter_third.nomina SET label = upper(label) WHERE number = 2;
+SELECT * FROM index_table.verify('names_by_normal');
+SELECT * FROM differences();
+-- Undone renames.
+BEGIN;
+ALTER TABLE alter_third.nomina RENAME COLUMN label TO other;
+ALTER FUNCTION normal(text) RENAME TO other;
+INSERT INTO alter_third.nomina VALUES (4, 'Dan', 'ok');
+ROLLBACK;
+INSERT INTO alter_third.nomina VALUES (4, 'Eve', 'ok');
+SELECT * FROM differences();
+-- What an index table needs is not dropped without it.
+DROP FUNCTION normal(text);
+\echo :SQLSTATE
+DROP TYPE feeling;
+\echo :SQLSTATE
+DROP FUNCTION normal(text) CASCADE;
+SELECT to_regclass('names_by_normal'), (SELECT count(*) FROM index_table.definition WHERE base = 'alter_third.nomina'::regclass);
+INSERT INTO alter_third.nomina VALUES (5, 'Fay', 'ok');
+DELETE FROM recomputation WHERE rows LIKE 'alter_third%';
+
+-- Columns: included ones go with their copies, key and identity columns take the index table along.
+CREATE TABLE things (id int, a text, b text, c text, d text, e text, part int DEFAULT 1, PRIMARY KEY (id, part)) PARTITION BY LIST (part);
+CREATE TABLE things_1 PARTITION OF things FOR VALUES IN (1);
+INSERT INTO things SELECT i, 'a' || i, 'b' || i, 'c' || i, 'd' || i, 'e' || i FROM generate_series(1, 5) AS i;
+SELECT index_table.create('things', 'a', 'partial', include => 'c, b');
+SELECT index_table.create('things', 'b');
+SELECT index_table.create('things', 'c', 'denormalized');
+SELECT index_table.create('things', 'lower(d)', predicate => 'e <> ''e9''', partitions => 2);
+ALTER TABLE things DROP COLUMN b;
+SELECT index_table, include FROM index_table.index_tables WHERE base = 'things'::regclass ORDER BY index_table::text;
+INSERT INTO recomputation VALUES
+    ('things_by_a', 'a, partition_id, id, part, c', 'things b', 'true'),
+    ('things_by_c', 'c, partition_id, id, part, a, d, e', 'things b', 'true'),
+    ('things_by_lower', 'lower(d), partition_id, id, part', 'things b', 'e <> ''e9''');
+UPDATE things SET c = c || '!', e = 'e9' WHERE id = 1;
+INSERT INTO things (id, a, c, d, e) VALUES (6, 'a6', 'c6', 'd6', 'e6');
+DELETE FROM things WHERE id = 2;
+SELECT * FROM index_table.lookup('things_by_a', 'a1');
+SELECT * FROM index_table.verify('things_by_a');
+SELECT * FROM differences();
+ALTER TABLE things DROP COLUMN e;
+SELECT index_table, include FROM index_table.index_tables WHERE base = 'things'::regclass ORDER BY index_table::text;
+DELETE FROM recomputation WHERE NOT EXISTS (SELECT FROM pg_class WHERE oid = index_table);
+UPDATE recomputation SET entry = 'c, partition_id, id, part, a, d' WHERE index_table = 'things_by_c'::regclass;
+UPDATE things SET a = a || '?', d = d || '?';
+SELECT * FROM differences();
+-- A new column reaches denormalized index tables; what it is not used by does not mind its type.
+ALTER TABLE things ADD COLUMN f int DEFAULT 7;
+SELECT include FROM index_table.index_tables WHERE index_table = 'things_by_c'::regclass;
+UPDATE recomputation SET entry = entry || ', f' WHERE index_table = 'things_by_c'::regclass;
+INSERT INTO things (id, c, f) VALUES (7, 'c7', 8);
+UPDATE things SET f = 9 WHERE id = 3;
+SELECT * FROM differences();
+-- Also computed ones, with names that are taken, in partitions, and undone.
+SELECT index_table.create('things', 'upper(a)', 'denormalized', partitions => 2);
+ALTER TABLE things ADD COLUMN partition_id int DEFAULT 3, ADD COLUMN g text GENERATED ALWAYS AS (c || 'x') STORED, ADD COLUMN upper text, ADD COLUMN IF NOT EXISTS f int;
+\d things_by_upper
+INSERT INTO recomputation VALUES ('things_by_upper', 'upper(a), p.partition_id, id, part, a, c, d, f, b.partition_id, g, upper', 'things b');
+UPDATE recomputation SET entry = 'c, p.partition_id, id, part, a, d, f, b.partition_id, g, upper' WHERE index_table = 'things_by_c'::regclass;
+UPDATE recomputation SET entry = replace(entry, ' partition_id', ' p.partition_id') WHERE index_table = 'things_by_a'::regclass;
+UPDATE things SET upper = 'u', partition_id = id WHERE id < 4;
+BEGIN;
+ALTER TABLE things ADD COLUMN h timestamptz DEFAULT clock_timestamp();
+UPDATE things SET h = NULL WHERE id = 4;
+SELECT * FROM index_table.verify('things_by_c');
+SAVEPOINT s;
+ALTER TABLE things DROP COLUMN h;
+INSERT INTO things (id, c) VALUES (8, 'c8');
+ROLLBACK TO s;
+SELECT * FROM index_table.verify('things_by_upper');
+ROLLBACK;
+INSERT INTO things (id, c, upper) VALUES (9, 'c9', 'v');
+SELECT index_table, include FROM index_table.index_tables WHERE base = 'things'::regclass ORDER BY index_table::text;
+SELECT * FROM differences();
+ALTER TABLE things DROP CONSTRAINT things_pkey;
+ALTER TABLE things DROP COLUMN id;
+SELECT count(*) FROM index_table.definition WHERE base = 'things'::regclass;
+SELECT count(*) FROM pg_trigger WHERE tgrelid::regclass::text IN ('things', 'things_1') AND tgname LIKE 'index\_table%';
+DROP TABLE things;
+DELETE FROM recomputation WHERE rows = 'things b';
+
+-- Types: not of columns that entries hold; typmods and USING change values too.
+ALTER TABLE people ALTER COLUMN town TYPE varchar(100);
+\echo :SQLSTATE
+ALTER TABLE people ALTER COLUMN town TYPE text USING upper(town);
+\echo :SQLSTATE
+ALTER TABLE people ALTER COLUMN phone TYPE text USING 'x';
+\echo :SQLSTATE
+CREATE TABLE measures (id numeric(6, 2) PRIMARY KEY, k char(4), v varchar(5), w int, x int);
+INSERT INTO measures VALUES (1, 'a', 'b', 1, 1);
+SELECT index_table.create('measures', 'k', 'partial', include => 'v');
+INSERT INTO recomputation VALUES ('measures_by_k', 'k, partition_id, id, v', 'measures b');
+ALTER TABLE measures ALTER COLUMN k TYPE char(8);
+\echo :SQLSTATE
+ALTER TABLE measures ALTER COLUMN v TYPE varchar(50);
+\echo :SQLSTATE
+ALTER TABLE measures ALTER COLUMN id TYPE numeric(8, 4);
+\echo :SQLSTATE
+ALTER TABLE measures ALTER COLUMN w TYPE text, ALTER COLUMN x TYPE bigint, ADD COLUMN y text, ALTER COLUMN w SET DEFAULT 'w', ALTER COLUMN k SET NOT NULL;
+INSERT INTO measures VALUES (2, 'c', 'd', 'e', 2);
+SELECT * FROM differences();
+
+-- The columns of an index table are the extension's and its owner is the base table's; its name and schema are free.
+CREATE SCHEMA alter_fourth;
+ALTER TABLE measures_by_k ALTER COLUMN k TYPE text;
+\echo :SQLSTATE
+ALTER TABLE measures_by_k DROP COLUMN v;
+\echo :SQLSTATE
+ALTER TABLE measures_by_k DROP COLUMN partition_id CASCADE;
+\echo :SQLSTATE
+ALTER TABLE measures_by_k RENAME COLUMN k TO key;
+\echo :SQLSTATE
+CREATE ROLE regress_alter;
+ALTER TABLE measures_by_k OWNER TO regress_alter;
+\echo :SQLSTATE
+DROP ROLE regress_alter;
+ALTER TABLE measures_by_k SET SCHEMA alter_fourth;
+ALTER TABLE alter_fourth.measures_by_k RENAME TO renamed;
+ALTER INDEX alter_fourth.measures_by_k_idx RENAME TO renamed_idx;
+UPDATE measures SET k = 'kk', v = 'vv' WHERE id = 2;
+INSERT INTO measures VALUES (3, 'e', 'f', 'g', 3);
+SELECT partition, identity, included FROM index_table.lookup('alter_fourth.renamed');
+SELECT * FROM index_table.verify('alter_fourth.renamed');
+ALTER TABLE alter_fourth.renamed SET SCHEMA alter_table;
+ALTER TABLE renamed RENAME TO measures_by_k;
+DROP SCHEMA alter_fourth;
+SELECT * FROM differences();
+
+-- What index tables cannot follow is refused.
+ALTER TABLE measures SET UNLOGGED;
+\echo :SQLSTATE
+CREATE TABLE child () INHERITS (measures);
+\echo :SQLSTATE
+CREATE TABLE child (LIKE measures INCLUDING ALL);
+ALTER TABLE child INHERIT measures;
+\echo :SQLSTATE
+CREATE TABLE above (LIKE people) PARTITION BY LIST (region);
+ALTER TABLE above ATTACH PARTITION people FOR VALUES IN ('a');
+\echo :SQLSTATE
+CREATE TABLE above_m (LIKE measures INCLUDING ALL) PARTITION BY RANGE (id);
+ALTER TABLE above_m ATTACH PARTITION measures DEFAULT;
+\echo :SQLSTATE
+CREATE UNLOGGED TABLE people_u PARTITION OF people FOR VALUES IN ('u');
+\echo :SQLSTATE
+ALTER TABLE people_a SET UNLOGGED;
+\echo :SQLSTATE
+DROP TABLE above, above_m, child;
+SELECT * FROM differences();
+
+DROP SCHEMA alter_table, alter_third CASCADE;
+SELECT (SELECT count(*) FROM index_table.definition) AS definitions,
+       (SELECT count(*) FROM index_table.partition) AS partitions,
+       (SELECT count(*) FROM index_table.retired_partition) AS retired;

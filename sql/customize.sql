@@ -1,0 +1,108 @@
+-- What users add to an index table is honoured: indexes, constraints, triggers.
+SET client_min_messages = warning;
+CREATE EXTENSION IF NOT EXISTS index_table;
+CREATE SCHEMA customize;
+SET search_path = customize;
+
+-- The oracle: every index table equals its recomputation from the base table, byte by byte.
+CREATE TABLE recomputation (index_table regclass, entry text, rows text, condition text DEFAULT 'true');
+CREATE FUNCTION differences() RETURNS TABLE (index_table regclass, problem text, entry text)
+LANGUAGE plpgsql AS $$
+DECLARE
+    r recomputation;
+BEGIN
+    FOR r IN SELECT * FROM recomputation AS t ORDER BY t.index_table::text COLLATE "C" LOOP
+        RETURN QUERY EXECUTE format('
+            WITH recomputed AS (SELECT ROW(%1$s)::text AS entry FROM %2$s, index_table.partition AS p
+                                 WHERE p.relation = b.tableoid AND (%3$s)),
+                 stored AS (SELECT whole::text AS entry FROM %4$s AS whole
+                             WHERE partition_id IN (SELECT partition_id FROM index_table.partition))
+            SELECT %4$L::regclass, ''missing'', m.entry FROM (TABLE recomputed EXCEPT ALL TABLE stored) AS m
+            UNION ALL
+            SELECT %4$L::regclass, ''surplus'', s.entry FROM (TABLE stored EXCEPT ALL TABLE recomputed) AS s
+            ORDER BY 2, 3', r.entry, r.rows, r.condition, r.index_table);
+    END LOOP;
+END $$;
+
+-- Two levels of partitions, of which one has its columns in another order.
+CREATE TABLE people (
+    id int, region text, town text, name text, phone text, age int, label text GENERATED ALWAYS AS (town || '/' || name) STORED,
+    PRIMARY KEY (id, region)
+) PARTITION BY LIST (region);
+CREATE TABLE people_north PARTITION OF people FOR VALUES IN ('north') PARTITION BY HASH (id);
+CREATE TABLE people_north_0 PARTITION OF people_north FOR VALUES WITH (MODULUS 2, REMAINDER 0);
+CREATE TABLE people_north_1 (age int, gone int, phone text, label text GENERATED ALWAYS AS (town || '/' || name) STORED, name text, town text, region text NOT NULL, id int NOT NULL);
+ALTER TABLE people_north_1 DROP COLUMN gone;
+ALTER TABLE people_north ATTACH PARTITION people_north_1 FOR VALUES WITH (MODULUS 2, REMAINDER 1);
+CREATE TABLE people_south PARTITION OF people FOR VALUES IN ('south');
+CREATE TABLE people_rest PARTITION OF people DEFAULT;
+SELECT index_table.create('people', 'town');
+SELECT index_table.create('people', 'name DESC, town', 'partial', include => 'phone');
+SELECT index_table.create('people', 'label', 'denormalized', partitions => 2);
+SELECT index_table.create('people', 'phone', is_unique => true);
+SELECT index_table.create('people', 'lower(town)', 'partial', include => 'age', predicate => 'age > 30', name => 'elders');
+INSERT INTO recomputation VALUES
+    ('people_by_town', 'town, partition_id, id, region', 'people b', 'true'),
+    ('people_by_name_town', 'name, town, partition_id, id, region, phone', 'people b', 'true'),
+    ('people_by_label', 'label, partition_id, id, region, town, name, phone, age', 'people b', 'true'),
+    ('people_by_phone', 'phone, partition_id, id, region', 'people b', 'true'),
+    ('elders', 'lower(town), partition_id, id, region, age', 'people b', 'age > 30');
+
+INSERT INTO people (id, region, town, phone, age) SELECT i, 'south', 'Town ' || i % 3, i, i FROM generate_series(1, 20) AS i;
+
+CREATE INDEX people_by_town_lower ON people_by_town (lower(town)) WHERE id > 5;
+ALTER TABLE people_by_town ADD CONSTRAINT not_evil CHECK (town <> 'Evil') NOT VALID;
+ALTER TABLE people_by_name_town ADD COLUMN noted text, ALTER COLUMN region SET NOT NULL;
+CREATE TABLE journal (n serial, what text);
+CREATE FUNCTION log_entry() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO journal (what) VALUES (concat_ws(' ', TG_OP, 'from', OLD.town, OLD.id, 'to', NEW.town, NEW.id));
+    RETURN NULL;
+END $$;
+CREATE TRIGGER journal AFTER INSERT OR UPDATE OR DELETE ON people_by_town FOR EACH ROW EXECUTE FUNCTION log_entry();
+\set VERBOSITY terse
+UPDATE people SET town = 'Evil' WHERE id = 7;
+\echo :SQLSTATE
+INSERT INTO people (id, region, town, age) VALUES (30, 'north', 'Evil', 50);
+\echo :SQLSTATE
+\set VERBOSITY default
+SELECT count(*) FROM people WHERE town = 'Evil';
+INSERT INTO people (id, region, town) VALUES (31, 'north', 'Graz'), (32, 'south', 'Linz');
+UPDATE people SET town = 'Wels' WHERE id = 31;
+UPDATE people SET age = 1 WHERE id = 31;
+UPDATE people SET region = 'west' WHERE id = 32;
+DELETE FROM people WHERE id IN (31, 32);
+SELECT what FROM journal ORDER BY n;
+SET enable_seqscan = off;
+SELECT count(*) FROM people_by_town WHERE lower(town) = 'town 1' AND id > 5;
+RESET enable_seqscan;
+SELECT count(*) FROM people WHERE lower(town) = 'town 1' AND id > 5;
+UPDATE recomputation SET entry = entry || ', NULL' WHERE index_table = 'people_by_name_town'::regclass;
+SELECT * FROM differences();
+ALTER TABLE people_by_name_town DROP COLUMN noted;
+UPDATE recomputation SET entry = replace(entry, ', NULL', '') WHERE index_table = 'people_by_name_town'::regclass;
+UPDATE people SET name = 'n' || id, phone = phone || 'p';
+SELECT * FROM differences();
+-- Included columns change in place: an update of the entry, not another one.
+CREATE TRIGGER journal AFTER INSERT OR UPDATE OR DELETE ON people_by_name_town FOR EACH ROW EXECUTE FUNCTION log_entry();
+CREATE TRIGGER journal AFTER INSERT OR UPDATE OR DELETE ON people_by_label FOR EACH ROW EXECUTE FUNCTION log_entry();
+TRUNCATE journal;
+UPDATE people SET phone = 'p' || id WHERE id = 3;
+UPDATE people SET age = age WHERE id = 3;
+UPDATE people SET phone = phone WHERE id = 4;
+UPDATE people SET age = 77 WHERE id = 5;
+SELECT what FROM journal ORDER BY n;
+-- Without its index an index table cannot be kept.
+DROP INDEX elders_idx;
+UPDATE people SET age = 100 WHERE id = 20;
+\echo :SQLSTATE
+UPDATE people SET phone = 'unused by elders' WHERE id = 20;
+DROP TABLE elders;
+DELETE FROM recomputation WHERE index_table::text NOT LIKE 'people%';
+UPDATE people SET age = 100 WHERE id = 20;
+SELECT * FROM differences();
+
+DROP SCHEMA customize CASCADE;
+SELECT (SELECT count(*) FROM index_table.definition) AS definitions,
+       (SELECT count(*) FROM index_table.partition) AS partitions,
+       (SELECT count(*) FROM index_table.retired_partition) AS retired;
