@@ -494,10 +494,12 @@ void Drop(Oid relid) {
 using namespace index_table;
 
 SQL_FUNCTION(index_table_create) {
+    PreventCommandDuringRecovery("index_table.create()");
     PG_RETURN_OID(Create(ReadArguments(fcinfo)));
 }
 
 SQL_FUNCTION(index_table_drop) {
+    PreventCommandDuringRecovery("index_table.drop()");
     Drop(PG_GETARG_OID(0));
     PG_RETURN_VOID();
 }

@@ -218,6 +218,7 @@ SQL_FUNCTION(index_table_verify) {
 }
 
 SQL_FUNCTION(index_table_repair) {
+    PreventCommandDuringRecovery("index_table.repair()");
     const IndexTable *table = GetOwnIndexTable(PG_GETARG_OID(0));
     Relation base = relation_open(table->base, AccessShareLock);
     OwnerContext owner = EnterOwner(base->rd_rel->relowner);

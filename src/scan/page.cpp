@@ -164,6 +164,32 @@ void RememberPosition(PageRows *page, HeapTuple entry, TupleDesc descriptor) {
     MemoryContextSwitchTo(caller);
 }
 
+// Whether an entry is, in the order of the B-tree, where the page's last one is.
+bool IsAtPosition(PageRows *page, HeapTuple entry, TupleDesc descriptor) {
+    const Position *position = page->position;
+    const Key &key = page->table->key;
+    if (!page->last_entry)
+        return false;
+    for (int i = 0; i < position->count; i++) {
+        int column = position->order.positions[i];
+        bool isnull;
+        Datum value = heap_getattr(entry, column + 1, descriptor, &isnull);
+        if (isnull != position->nulls[i])
+            return false;
+        if (isnull)
+            continue;
+        Oid opclass = column < key.count ? key.columns[column].opclass
+                                         : GetDefaultOpClass(position->types[i], BTREE_AM_OID);
+        Oid input = get_opclass_input_type(opclass);
+        Oid compare = get_opfamily_proc(get_opclass_family(opclass), input, input, BTORDER_PROC);
+        Oid collation = TupleDescAttr(descriptor, column)->attcollation;
+        if (DatumGetInt32(OidFunctionCall2Coll(compare, collation, value, position->values[i])) !=
+            0)
+            return false;
+    }
+    return true;
+}
+
 // Reads the entries of one condition. False when the page is full and more is known to follow.
 bool ReadRange(PageRows *page, const EntryCondition &condition) {
     EntryScan scan = BeginEntryScan(page->table, condition);
@@ -175,14 +201,15 @@ bool ReadRange(PageRows *page, const EntryCondition &condition) {
         List *found = FindBaseRows(page->rows, entry, descriptor);
         if (found == NIL)
             continue;
-        if (page->count >= page->size) {
+        if (page->count >= page->size && !IsAtPosition(page, entry, descriptor)) {
             page->has_more = true;
             break;
         }
         ListCell *cell;
         MemoryContext caller = MemoryContextSwitchTo(page->memory);
         foreach (cell, found) {
-            // Several only where the identity is not unique: they stay on one page.
+            // More than the page takes only where the identity is not unique: what the token
+            // cannot tell apart stays on one page.
             if (page->count >= page->size)
                 page->entities = static_cast<Datum *>(
                     repalloc(page->entities, sizeof(Datum) * (page->count + 1)));
