@@ -31,6 +31,8 @@ void CheckRowType(FunctionCallInfo fcinfo, const IndexTable *table) {
                                                        get_rel_name(base)))));
 }
 
+namespace {
+
 bool IsSameEntry(const IndexTable *table, HeapTuple a, HeapTuple b, TupleDesc descriptor) {
     for (int i = 0; i < table->group_count(); i++) {
         bool a_is_null, b_is_null;
@@ -42,6 +44,51 @@ bool IsSameEntry(const IndexTable *table, HeapTuple a, HeapTuple b, TupleDesc de
             return false;
     }
     return true;
+}
+
+bool IsEqualEntry(EntryRun *run, HeapTuple a, HeapTuple b, TupleDesc descriptor) {
+    for (int i = 0; i < run->table->group_count(); i++) {
+        bool a_is_null, b_is_null;
+        Datum a_value = heap_getattr(a, i + 1, descriptor, &a_is_null);
+        Datum b_value = heap_getattr(b, i + 1, descriptor, &b_is_null);
+        Oid collation = TupleDescAttr(descriptor, i)->attcollation;
+        if (a_is_null != b_is_null ||
+            (!a_is_null &&
+             DatumGetInt32(FunctionCall2Coll(&run->compare[i], collation, a_value, b_value)) != 0))
+            return false;
+    }
+    return true;
+}
+
+} // namespace
+
+EntryRun BeginRun(const IndexTable *table) {
+    EntryRun run = {.table = table, .memory = CurrentMemoryContext};
+    run.compare = static_cast<FmgrInfo *>(palloc(sizeof(FmgrInfo) * table->group_count()));
+    for (int i = 0; i < table->group_count(); i++) {
+        Oid opclass = i < table->key.count ? table->key.columns[i].opclass
+                                           : GetDefaultOpClass(table->types[i], BTREE_AM_OID);
+        Oid input = get_opclass_input_type(opclass);
+        fmgr_info(get_opfamily_proc(get_opclass_family(opclass), input, input, BTORDER_PROC),
+                  &run.compare[i]);
+    }
+    return run;
+}
+
+bool IsRepeated(EntryRun *run, HeapTuple entry, TupleDesc descriptor) {
+    if (run->entries &&
+        !IsEqualEntry(run, static_cast<HeapTuple>(linitial(run->entries)), entry, descriptor)) {
+        list_free_deep(run->entries);
+        run->entries = NIL;
+    }
+    ListCell *cell;
+    foreach (cell, run->entries)
+        if (IsSameEntry(run->table, static_cast<HeapTuple>(lfirst(cell)), entry, descriptor))
+            return true;
+    MemoryContext caller = MemoryContextSwitchTo(run->memory);
+    run->entries = lappend(run->entries, heap_copytuple(entry));
+    MemoryContextSwitchTo(caller);
+    return false;
 }
 
 namespace {
@@ -111,17 +158,14 @@ SQL_FUNCTION(index_table_fetch) {
         elog(ERROR, "SPI_connect failed");
     BaseRows *rows = BeginBaseRows(table, NIL);
     EntryScan scan = BeginEntryScan(table, PrefixOf(key));
-    HeapTuple previous = nullptr;
+    EntryRun run = BeginRun(table);
     MemoryContext per_entry =
         AllocSetContextCreate(CurrentMemoryContext, "index_table fetch", ALLOCSET_DEFAULT_SIZES);
     while (HeapTuple entry = NextEntry(&scan)) {
         TupleDesc descriptor = scan.batch->tupdesc;
         // Where the identity is not unique, several entries lead to the same rows.
-        if (previous && IsSameEntry(table, previous, entry, descriptor))
+        if (IsRepeated(&run, entry, descriptor))
             continue;
-        if (previous)
-            heap_freetuple(previous);
-        previous = heap_copytuple(entry);
         MemoryContext caller = MemoryContextSwitchTo(per_entry);
         ListCell *cell;
         foreach (cell, FindBaseRows(rows, entry, descriptor))

@@ -144,7 +144,8 @@ struct PageRows {
     int size;
     int count;
     Datum *entities;
-    HeapTuple last_entry; // of a row on the page
+    bool has_position; // `position` is that of the last row on the page
+    EntryRun run;
     bool has_more;
 };
 
@@ -158,9 +159,7 @@ void RememberPosition(PageRows *page, HeapTuple entry, TupleDesc descriptor) {
         if (!position->nulls[i])
             position->values[i] = datumCopy(value, att->attbyval, att->attlen);
     }
-    if (page->last_entry)
-        heap_freetuple(page->last_entry);
-    page->last_entry = heap_copytuple(entry);
+    page->has_position = true;
     MemoryContextSwitchTo(caller);
 }
 
@@ -168,7 +167,7 @@ void RememberPosition(PageRows *page, HeapTuple entry, TupleDesc descriptor) {
 bool IsAtPosition(PageRows *page, HeapTuple entry, TupleDesc descriptor) {
     const Position *position = page->position;
     const Key &key = page->table->key;
-    if (!page->last_entry)
+    if (!page->has_position)
         return false;
     for (int i = 0; i < position->count; i++) {
         int column = position->order.positions[i];
@@ -196,7 +195,7 @@ bool ReadRange(PageRows *page, const EntryCondition &condition) {
     TupleDesc row_type = lookup_rowtype_tupdesc(get_rel_type_id(page->table->base), -1);
     while (HeapTuple entry = NextEntry(&scan)) {
         TupleDesc descriptor = scan.batch->tupdesc;
-        if (page->last_entry && IsSameEntry(page->table, page->last_entry, entry, descriptor))
+        if (IsRepeated(&page->run, entry, descriptor))
             continue;
         List *found = FindBaseRows(page->rows, entry, descriptor);
         if (found == NIL)
@@ -268,6 +267,7 @@ SQL_FUNCTION(index_table_page) {
     Position position = MakePosition(table);
     PageRows page = {.table = table, .key = &key, .position = &position};
     page.memory = CurrentMemoryContext;
+    page.run = BeginRun(table);
     page.size = PG_GETARG_INT32(2);
     page.entities = static_cast<Datum *>(palloc(sizeof(Datum) * page.size));
     Position after = MakePosition(table);
