@@ -1,6 +1,7 @@
 // Module entry: hooks only.
 #include "ddl/ddl.h"
 #include "maintenance/maintenance.h"
+#include "scan/scan.h"
 
 extern "C" {
 PG_MODULE_MAGIC;
@@ -11,4 +12,6 @@ void _PG_init(void) {
     index_table::InitializeCatalogCache();
     index_table::InitializeMaintenance();
     index_table::InitializeDdl();
+    index_table::InitializeScan();
+    MarkGUCPrefixReserved("index_table");
 }

@@ -9,6 +9,7 @@ namespace {
 struct BaseEntry {
     Oid relid; // hash key
     Base *base;
+    bool is_none; // known to be no base table
 };
 
 // Relations whose change outdates a base table's entry: itself and its index tables.
@@ -59,12 +60,17 @@ void OnRelcacheInvalidation(Datum, Oid relid) {
     if (!OidIsValid(relid)) {
         HASH_SEQ_STATUS status;
         hash_seq_init(&status, bases);
-        while (BaseEntry *entry = static_cast<BaseEntry *>(hash_seq_search(&status)))
+        while (BaseEntry *entry = static_cast<BaseEntry *>(hash_seq_search(&status))) {
+            entry->is_none = false;
             if (entry->base)
                 entry->base->valid = false;
+        }
         leaves_outdated = true;
         return;
     }
+    if (BaseEntry *entry =
+            static_cast<BaseEntry *>(hash_search(bases, &relid, HASH_FIND, nullptr)))
+        entry->is_none = false;
     WatchedRelation *relation =
         static_cast<WatchedRelation *>(hash_search(watched, &relid, HASH_FIND, nullptr));
     if (!relation)
@@ -98,6 +104,7 @@ Base *LoadBase(Oid relid) {
     base->valid = true;
     BaseEntry *entry = static_cast<BaseEntry *>(hash_search(bases, &relid, HASH_ENTER, nullptr));
     entry->base = nullptr;
+    entry->is_none = false;
     uint64 before = generation;
     List *tables = ReadDefinitions(rel);
     base->table_count = list_length(tables);
@@ -146,12 +153,29 @@ const Base *FindBase(Oid relid) {
         MemoryContextSetParent(entry->base->context, outdated);
         entry->base = nullptr;
     }
-    if (!OidIsValid(ExtensionSchema()))
+    if ((entry && entry->is_none) || !OidIsValid(ExtensionSchema()))
         return nullptr;
-    if (!entry && ListIndexTables(relid) == NIL)
+    uint64 before = generation;
+    if (ListIndexTables(relid) == NIL) {
+        // To become one it gets a trigger, which outdates this.
+        if (!entry && generation == before) {
+            entry = static_cast<BaseEntry *>(hash_search(bases, &relid, HASH_ENTER, nullptr));
+            entry->base = nullptr;
+            entry->is_none = true;
+        }
         return nullptr;
+    }
     Base *base = LoadBase(relid);
     return base && base->table_count > 0 ? base : nullptr;
+}
+
+int CountPartitions(const Base *base, int limit) {
+    Base *cached = const_cast<Base *>(base);
+    if (cached->counted_to < limit) {
+        cached->partition_count = CountPartitionRows(base->relid, limit);
+        cached->counted_to = limit;
+    }
+    return Min(cached->partition_count, limit);
 }
 
 const IndexTable *FindIndexTable(Oid relid) {

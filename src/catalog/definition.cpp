@@ -417,6 +417,16 @@ Oid ReadPartition(int32 partition_id, Oid *base) {
     return leaf;
 }
 
+int CountPartitionRows(Oid base, int limit) {
+    CatalogScan scan("partition", "partition_base_idx", F_OIDEQ, ObjectIdGetDatum(base),
+                     AccessShareLock);
+    int count = 0;
+    while (count < limit && HeapTupleIsValid(scan.Next()))
+        count++;
+    scan.End();
+    return count;
+}
+
 bool HasRetiredPartitions(Oid base) {
     CatalogScan scan("retired_partition", "retired_partition_base_idx", F_OIDEQ,
                      ObjectIdGetDatum(base), AccessShareLock);

@@ -38,7 +38,8 @@ struct IndexTable {
     Key key;
     Expr *predicate; // as parsed; null: none
     int identity_count;
-    CopiedColumn *identity; // all identity columns; position may be that of a key column
+    CopiedColumn *identity;  // all identity columns; position may be that of a key column
+    bool identity_is_unique; // a constraint of the base table says that it finds one row
     int include_count;
     CopiedColumn *include;
     int copied_count;
@@ -59,8 +60,10 @@ struct Base {
     Oid relid;
     int table_count;
     IndexTable **tables;
-    bool has_retired; // entries of dead partition numbers may be stored
-    uint64 serial;    // never used twice in a session
+    bool has_retired;    // entries of dead partition numbers may be stored
+    int partition_count; // of the first ones counted; see CountPartitions
+    int counted_to;
+    uint64 serial; // never used twice in a session
     bool valid;
     MemoryContext context;
 };
@@ -82,6 +85,9 @@ struct Definition {
 // entries. Raises what ParseKey raises. Allocated in the current memory context.
 IndexTable *MakeIndexTable(Relation base, const Definition &definition);
 
+// The base table's column in a position of the entry; 0 where it is an expression or partition_id.
+AttrNumber BaseColumn(const IndexTable *table, int position);
+
 // Cache look-ups. Null where the relation is no base table, no index table. They open the base
 // table with AccessShareLock when the cache has to be filled.
 const Base *FindBase(Oid relid);
@@ -100,6 +106,9 @@ std::optional<PartitionNumber> FindPartitionNumber(Oid leaf);
 // The leaf of a base table with a live partition number, InvalidOid for a number that is not live.
 // Cached.
 Oid FindPartition(Oid base, int32 partition_id);
+
+// Partitions with live numbers, counted up to `limit`. Cached.
+int CountPartitions(const Base *base, int limit);
 
 // Changes whenever anything that was looked up may have become outdated.
 uint64 CacheGeneration();

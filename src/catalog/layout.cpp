@@ -38,7 +38,36 @@ CopiedColumn *Place(IndexTable *table, List *attnos) {
     return columns;
 }
 
+// Whether a unique index of the base table, checked at once, covers no more than the identity.
+bool IsUnique(Relation base, List *identity) {
+    ListCell *cell;
+    foreach (cell, RelationGetIndexList(base)) {
+        Relation index = index_open(lfirst_oid(cell), AccessShareLock);
+        Form_pg_index form = index->rd_index;
+        bool unique = form->indisunique && form->indisvalid && form->indimmediate &&
+                      heap_attisnull(index->rd_indextuple, Anum_pg_index_indpred, nullptr);
+        for (int i = 0; unique && i < form->indnkeyatts; i++) {
+            AttrNumber attno = form->indkey.values[i];
+            unique = list_member_int(identity, attno) &&
+                     TupleDescAttr(RelationGetDescr(base), attno - 1)->attnotnull;
+        }
+        index_close(index, AccessShareLock);
+        if (unique)
+            return true;
+    }
+    return false;
+}
+
 } // namespace
+
+AttrNumber BaseColumn(const IndexTable *table, int position) {
+    if (position < table->key.count)
+        return table->key.columns[position].attno;
+    for (const CopiedColumn &copy : std::span(table->copied, table->copied_count))
+        if (copy.position == position)
+            return copy.base_attno;
+    return 0;
+}
 
 IndexTable *MakeIndexTable(Relation base, const Definition &definition) {
     int nest_level = SecureSearchPath();
@@ -59,6 +88,7 @@ IndexTable *MakeIndexTable(Relation base, const Definition &definition) {
                 (list_length(definition.identity) + list_length(definition.include) + 1)));
     table->identity = Place(table, definition.identity);
     table->identity_count = list_length(definition.identity);
+    table->identity_is_unique = IsUnique(base, definition.identity);
     int group_count = table->column_count;
     Place(table, definition.include);
     table->include_count = table->column_count - group_count;

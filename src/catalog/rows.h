@@ -26,5 +26,6 @@ List *ReadDefinitions(Relation base);
 // The leaf that has a number and its base table, InvalidOid where the number is not live.
 Oid ReadPartition(int32 partition_id, Oid *base);
 bool HasRetiredPartitions(Oid base);
+int CountPartitionRows(Oid base, int limit);
 
 } // namespace index_table

@@ -117,4 +117,71 @@ Node *MutateExpression(Node *node, Node *(*mutator)(Node *, Context *), Context 
 #endif
 }
 
+// query_tree_walker, likewise.
+template <typename Context>
+bool WalkQuery(Query *query, bool (*walker)(Node *, Context *), Context *context, int flags) {
+#if PG_VERSION_NUM >= 160000
+    return query_tree_walker_impl(
+        query, reinterpret_cast<tree_walker_callback>(reinterpret_cast<void *>(walker)), context,
+        flags);
+#else
+    return query_tree_walker(query, reinterpret_cast<bool (*)()>(reinterpret_cast<void *>(walker)),
+                             context, flags);
+#endif
+}
+
+// Columns that a query selects from a relation, as far as privileges are concerned: offset by
+// FirstLowInvalidHeapAttributeNumber.
+inline Bitmapset *SelectedColumns(PlannerInfo *root, RangeTblEntry *rte) {
+#if PG_VERSION_NUM >= 160000
+    return rte->perminfoindex ? getRTEPermissionInfo(root->parse->rteperminfos, rte)->selectedCols
+                              : nullptr;
+#else
+    return rte->selectedCols;
+#endif
+}
+
+// The role whose privileges a reference to a relation needs.
+inline Oid CheckedUser(PlannerInfo *root, RangeTblEntry *rte) {
+    Oid user;
+#if PG_VERSION_NUM >= 160000
+    user = rte->perminfoindex ? getRTEPermissionInfo(root->parse->rteperminfos, rte)->checkAsUser
+                              : InvalidOid;
+#else
+    user = rte->checkAsUser;
+#endif
+    return OidIsValid(user) ? user : GetUserId();
+}
+
+// A clause to estimate by.
+inline RestrictInfo *MakeRestrictInfo(PlannerInfo *root, Expr *clause, Index security_level) {
+#if PG_VERSION_NUM >= 160000
+    return make_restrictinfo(root, clause, true, false, false, false, security_level, nullptr,
+                             nullptr, nullptr);
+#else
+    return make_restrictinfo(root, clause, true, false, false, security_level, nullptr, nullptr,
+                             nullptr);
+#endif
+}
+
+// An access method's cost estimator; before 16 declared with an empty parameter list.
+using CostEstimator = void (*)(PlannerInfo *, IndexPath *, double, Cost *, Cost *, Selectivity *,
+                               double *, double *);
+inline void SetCostEstimator(IndexOptInfo *info, CostEstimator estimator) {
+#if PG_VERSION_NUM >= 160000
+    info->amcostestimate =
+        reinterpret_cast<decltype(info->amcostestimate)>(reinterpret_cast<void *>(estimator));
+#else
+    info->amcostestimate = reinterpret_cast<void (*)()>(reinterpret_cast<void *>(estimator));
+#endif
+}
+
+inline IndexScanDesc BeginIndexScan(Relation rel, Relation index, Snapshot snapshot, int keys) {
+#if PG_VERSION_NUM >= 180000
+    return index_beginscan(rel, index, snapshot, nullptr, keys, 0);
+#else
+    return index_beginscan(rel, index, snapshot, keys, 0);
+#endif
+}
+
 } // namespace index_table::compat

@@ -157,11 +157,20 @@ void NoteChange(Oid base) {
 }
 
 bool IsBeingChanged(Oid base) {
+    return IsBeingChanged(base, InvalidCommandId);
+}
+
+bool IsBeingChanged(Oid base, CommandId command) {
     if (unknown || base == announced)
         return true;
-    for (ActiveStatement *statement = innermost; statement; statement = statement->outer)
-        if (Changes(statement, base))
+    for (ActiveStatement *statement = innermost; statement; statement = statement->outer) {
+        // What a statement itself changes, it does not see; its cascades have commands of their
+        // own.
+        bool is_seen = !statement->query || statement->cascaded ||
+                       statement->query->estate->es_output_cid < command;
+        if (is_seen && Changes(statement, base))
             return true;
+    }
     return false;
 }
 

@@ -39,8 +39,10 @@ void NoteChange(Oid base);
 void NoteBegin(QueryDesc *query);
 void NoteEnd(QueryDesc *query);
 
-// Whether a statement around may have changed rows of a base table that were not captured yet.
+// Whether a statement around may have changed rows of a base table that were not captured yet; the
+// second, whether a snapshot whose command id is `command` may see such rows.
 bool IsBeingChanged(Oid base);
+bool IsBeingChanged(Oid base, CommandId command);
 
 void InitializeStatements();
 

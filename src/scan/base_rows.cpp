@@ -1,30 +1,11 @@
 #include "scan/base_rows.h"
 
 #include "build/query.h"
-#include "compat/compat.h"
 #include "maintenance/entries.h"
 #include "maintenance/leaf.h"
+#include "scan/leaf_reader.h"
 
 namespace index_table {
-namespace {
-
-// A partition being read.
-struct OpenLeaf {
-    Oid relid;
-    Relation rel; // null: gone
-    Relation index;
-    IndexScanDesc scan;
-    TableScanDesc table_scan;
-    ScanKeyData keys[INDEX_MAX_KEYS];
-    int key_count;
-    int key_identity[INDEX_MAX_KEYS]; // which identity column each key is
-    AttrNumber *identity_attnos;
-    TupleTableSlot *slot;
-    EntryMaker *maker;
-    TupleConversionMap *to_base; // null: same layout
-};
-
-} // namespace
 
 struct BaseRows {
     const IndexTable *table;
@@ -39,92 +20,35 @@ struct BaseRows {
     TupleTableSlot *secured_row;
     LeafTable secured_table;
     EntryMaker *secured_maker;
-    HTAB *leaves;
+    LeafReader leaves;
     ExprContext *context;
     MemoryContext memory;
 };
 
 namespace {
 
-// Chooses the index by which the identity finds a row: unique if there is one.
-void ChooseIndex(BaseRows *rows, OpenLeaf *leaf) {
-    Relation chosen = nullptr;
-    ListCell *cell;
-    foreach (cell, RelationGetIndexList(leaf->rel)) {
-        Relation index = index_open(lfirst_oid(cell), AccessShareLock);
-        Form_pg_index form = index->rd_index;
-        int count = form->indnkeyatts;
-        bool usable = form->indisvalid && index->rd_rel->relam == BTREE_AM_OID &&
-                      RelationGetIndexPredicate(index) == NIL &&
-                      (!chosen || (form->indisunique && !chosen->rd_index->indisunique));
-        int identity[INDEX_MAX_KEYS];
-        for (int i = 0; usable && i < count; i++) {
-            identity[i] = -1;
-            for (int j = 0; j < rows->table->identity_count; j++)
-                if (leaf->identity_attnos[j] == form->indkey.values[i])
-                    identity[i] = j;
-            usable = identity[i] >= 0;
-        }
-        if (!usable) {
-            index_close(index, AccessShareLock);
-            continue;
-        }
-        if (chosen)
-            index_close(chosen, AccessShareLock);
-        chosen = index;
-        leaf->key_count = count;
-        for (int i = 0; i < count; i++) {
-            Oid type = index->rd_opcintype[i];
-            Oid equals =
-                get_opfamily_member(index->rd_opfamily[i], type, type, BTEqualStrategyNumber);
-            ScanKeyEntryInitialize(&leaf->keys[i], 0, i + 1, BTEqualStrategyNumber, InvalidOid,
-                                   index->rd_indcollation[i], get_opcode(equals), 0);
-            leaf->key_identity[i] = identity[i];
-        }
-    }
-    leaf->index = chosen;
-    if (chosen)
-        leaf->scan = index_beginscan(leaf->rel, chosen, rows->snapshot, leaf->key_count, 0);
-    else
-        leaf->table_scan = table_beginscan(leaf->rel, rows->snapshot, 0, nullptr);
-}
+// What is needed of a leaf beside its rows.
+struct LeafUse {
+    LeafTable leaf_table;
+    EntryMaker *maker;
+    TupleConversionMap *to_base; // null: same layout
+};
 
-OpenLeaf *GetLeaf(BaseRows *rows, Oid relid) {
-    bool found;
-    OpenLeaf *leaf = static_cast<OpenLeaf *>(hash_search(rows->leaves, &relid, HASH_ENTER, &found));
-    if (found)
-        return leaf;
+LeafUse *GetUse(BaseRows *rows, OpenLeaf *leaf) {
+    if (leaf->attached)
+        return static_cast<LeafUse *>(leaf->attached);
     MemoryContext caller = MemoryContextSwitchTo(rows->memory);
-    memset(leaf, 0, sizeof(OpenLeaf));
-    leaf->relid = relid;
-    leaf->rel = try_relation_open(relid, AccessShareLock);
-    const Leaf *known = leaf->rel ? FindLeaf(leaf->rel) : nullptr;
-    if (!known) {
-        if (leaf->rel)
-            relation_close(leaf->rel, AccessShareLock);
-        leaf->rel = nullptr;
-        MemoryContextSwitchTo(caller);
-        return leaf;
-    }
-    AttrMap *map =
-        compat::MapColumnsByName(RelationGetDescr(leaf->rel), RelationGetDescr(rows->base));
-    int count = rows->table->identity_count;
-    leaf->identity_attnos = static_cast<AttrNumber *>(palloc(sizeof(AttrNumber) * count));
-    for (int i = 0; i < count; i++) {
-        AttrNumber attno = rows->table->identity[i].base_attno;
-        leaf->identity_attnos[i] = map ? map->attnums[attno - 1] : attno;
-    }
+    LeafUse *use = static_cast<LeafUse *>(palloc0(sizeof(LeafUse)));
+    use->leaf_table = MakeLeafTable(rows->table, leaf->map);
     OwnerContext owner = EnterOwner(rows->owner);
-    for (int i = 0; i < known->table_count; i++)
-        if (known->tables[i].table->relid == rows->table->relid)
-            leaf->maker = MakeEntryMaker(&known->tables[i], known->partition_id, rows->context);
+    use->maker = MakeEntryMaker(&use->leaf_table, leaf->partition_id, rows->context);
     LeaveOwner(owner);
-    leaf->to_base =
-        convert_tuples_by_name(RelationGetDescr(leaf->rel), RelationGetDescr(rows->base));
-    leaf->slot = table_slot_create(leaf->rel, nullptr);
-    ChooseIndex(rows, leaf);
+    if (leaf->map)
+        use->to_base =
+            convert_tuples_by_name(RelationGetDescr(leaf->rel), RelationGetDescr(rows->base));
+    leaf->attached = use;
     MemoryContextSwitchTo(caller);
-    return leaf;
+    return use;
 }
 
 bool IsSame(Datum a, bool a_is_null, Datum b, bool b_is_null, Form_pg_attribute att) {
@@ -160,51 +84,39 @@ bool HasEntry(BaseRows *rows, OpenLeaf *leaf, const Datum *entry, const bool *nu
     for (int i = 0; i < table->identity_count; i++) {
         int position = table->identity[i].position;
         bool isnull;
-        Datum value = slot_getattr(leaf->slot, leaf->identity_attnos[i], &isnull);
+        AttrNumber attno = table->identity[i].base_attno;
+        Datum value =
+            slot_getattr(leaf->slot, leaf->map ? leaf->map->attnums[attno - 1] : attno, &isnull);
         if (!IsSame(value, isnull, entry[position], nulls[position],
                     TupleDescAttr(descriptor, position)))
             return false;
     }
-    return HasKey(rows, leaf->maker, leaf->slot, entry, nulls, descriptor);
+    return HasKey(rows, GetUse(rows, leaf)->maker, leaf->slot, entry, nulls, descriptor);
 }
 
-HeapTuple CopyRow(OpenLeaf *leaf) {
+HeapTuple CopyRow(BaseRows *rows, OpenLeaf *leaf) {
     bool should_free;
     HeapTuple tuple = ExecFetchSlotHeapTuple(leaf->slot, true, &should_free);
-    return leaf->to_base ? execute_attr_map_tuple(tuple, leaf->to_base) : heap_copytuple(tuple);
+    TupleConversionMap *to_base = GetUse(rows, leaf)->to_base;
+    return to_base ? execute_attr_map_tuple(tuple, to_base) : heap_copytuple(tuple);
 }
 
 List *FindInLeaf(BaseRows *rows, OpenLeaf *leaf, const Datum *entry, const bool *nulls,
                  TupleDesc descriptor) {
-    List *found = NIL;
-    MemoryContext caller = CurrentMemoryContext;
-    auto keep = [&] {
-        MemoryContext scanning = MemoryContextSwitchTo(caller);
-        if (HasEntry(rows, leaf, entry, nulls, descriptor))
-            found = lappend(found, CopyRow(leaf));
-        MemoryContextSwitchTo(scanning);
-    };
-    // A scan remembers killed items in the memory context it is first advanced in.
-    MemoryContextSwitchTo(rows->memory);
-    if (leaf->scan) {
-        for (int i = 0; i < leaf->key_count; i++) {
-            int position = rows->table->identity[leaf->key_identity[i]].position;
-            leaf->keys[i].sk_argument = entry[position];
-            leaf->keys[i].sk_flags = nulls[position] ? SK_ISNULL | SK_SEARCHNULL : 0;
-            leaf->keys[i].sk_strategy = nulls[position] ? InvalidStrategy : BTEqualStrategyNumber;
-        }
-        index_rescan(leaf->scan, leaf->keys, leaf->key_count, nullptr, 0);
-        while (index_getnext_slot(leaf->scan, ForwardScanDirection, leaf->slot))
-            keep();
-    } else {
-        table_rescan(leaf->table_scan, nullptr);
-        while (table_scan_getnextslot(leaf->table_scan, ForwardScanDirection, leaf->slot)) {
-            CHECK_FOR_INTERRUPTS();
-            keep();
-        }
+    const IndexTable *table = rows->table;
+    Datum identity[INDEX_MAX_KEYS];
+    bool identity_nulls[INDEX_MAX_KEYS];
+    for (int i = 0; i < table->identity_count; i++) {
+        identity[i] = entry[table->identity[i].position];
+        identity_nulls[i] = nulls[table->identity[i].position];
     }
-    MemoryContextSwitchTo(caller);
-    ExecClearTuple(leaf->slot);
+    List *found = NIL;
+    SeekRows(&rows->leaves, leaf, identity, identity_nulls);
+    while (NextRow(&rows->leaves, leaf)) {
+        CHECK_FOR_INTERRUPTS();
+        if (HasEntry(rows, leaf, entry, nulls, descriptor))
+            found = lappend(found, CopyRow(rows, leaf));
+    }
     return found;
 }
 
@@ -342,12 +254,7 @@ BaseRows *BeginBaseRows(const IndexTable *table, List *attnos) {
     rows->snapshot = GetActiveSnapshot();
     rows->row_security = check_enable_rls(table->base, InvalidOid, false) == RLS_ENABLED;
     rows->context = CreateStandaloneExprContext();
-    HASHCTL control = {};
-    control.keysize = sizeof(Oid);
-    control.entrysize = sizeof(OpenLeaf);
-    control.hcxt = CurrentMemoryContext;
-    rows->leaves =
-        hash_create("index_table leaves read", 16, &control, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+    BeginLeafReader(&rows->leaves, table, rows->base, rows->snapshot);
     return rows;
 }
 
@@ -360,33 +267,19 @@ List *FindBaseRows(BaseRows *rows, HeapTuple entry, TupleDesc descriptor) {
     Datum *values = static_cast<Datum *>(palloc(sizeof(Datum) * descriptor->natts));
     bool *nulls = static_cast<bool *>(palloc(sizeof(bool) * descriptor->natts));
     heap_deform_tuple(entry, descriptor, values, nulls);
-    Oid relid = FindPartition(table->base, DatumGetInt32(values[table->partition_position()]));
-    if (!OidIsValid(relid))
-        return NIL;
-    if (rows->row_security)
-        return FindSecured(rows, relid, values, nulls, descriptor);
-    OpenLeaf *leaf = GetLeaf(rows, relid);
-    return leaf->rel ? FindInLeaf(rows, leaf, values, nulls, descriptor) : NIL;
+    int32 partition_id = DatumGetInt32(values[table->partition_position()]);
+    if (rows->row_security) {
+        Oid relid = FindPartition(table->base, partition_id);
+        return OidIsValid(relid) ? FindSecured(rows, relid, values, nulls, descriptor) : NIL;
+    }
+    OpenLeaf *leaf = GetLeaf(&rows->leaves, partition_id);
+    return leaf ? FindInLeaf(rows, leaf, values, nulls, descriptor) : NIL;
 }
 
 void EndBaseRows(BaseRows *rows) {
-    HASH_SEQ_STATUS status;
-    hash_seq_init(&status, rows->leaves);
-    while (OpenLeaf *leaf = static_cast<OpenLeaf *>(hash_seq_search(&status))) {
-        if (!leaf->rel)
-            continue;
-        if (leaf->scan) {
-            index_endscan(leaf->scan);
-            index_close(leaf->index, NoLock);
-        } else {
-            table_endscan(leaf->table_scan);
-        }
-        ExecDropSingleTupleTableSlot(leaf->slot);
-        relation_close(leaf->rel, NoLock);
-    }
+    EndLeafReader(&rows->leaves);
     if (rows->secured_row)
         ExecDropSingleTupleTableSlot(rows->secured_row);
-    hash_destroy(rows->leaves);
     FreeExprContext(rows->context, true);
     relation_close(rows->base, NoLock);
 }

@@ -16,21 +16,14 @@ struct PlanKey {
     uint64 null_mask;
     int32 count;
     int16 last;
-    int16 from_base;
+    int8 from_base;
+    int8 backward;
 };
 struct PlanEntry {
     PlanKey key;
     SPIPlanPtr plan;
 };
 HTAB *plans;
-
-// Whether the snapshot is older than the build of the index table: entries were written by the
-// transaction that built it, and a snapshot that does not see that one would find nothing.
-bool IsOlderThanBuild(const IndexTable *table) {
-    return TransactionIdIsNormal(table->built) &&
-           !TransactionIdIsCurrentTransactionId(table->built) &&
-           XidInMVCCSnapshot(table->built, GetActiveSnapshot());
-}
 
 // How a column of the B-tree is compared and ordered.
 KeyColumn OrderOf(const IndexTable *table, int position) {
@@ -71,7 +64,8 @@ void AppendCondition(StringInfo sql, const KeyColumn &column, Bound bound, int p
     }
 }
 
-SPIPlanPtr Prepare(const IndexTable *table, const EntryCondition &condition, bool from_base) {
+SPIPlanPtr Prepare(const IndexTable *table, const EntryCondition &condition, bool from_base,
+                   bool backward) {
     Relation base = relation_open(table->base, AccessShareLock);
     EntryOrder order = GetEntryOrder(table);
     StringInfoData sql;
@@ -105,9 +99,10 @@ SPIPlanPtr Prepare(const IndexTable *table, const EntryCondition &condition, boo
     for (int i = 0; i < order.count; i++) {
         KeyColumn column = OrderOf(table, order.positions[i]);
         StrategyNumber strategy =
-            column.descending ? BTGreaterStrategyNumber : BTLessStrategyNumber;
+            column.descending != backward ? BTGreaterStrategyNumber : BTLessStrategyNumber;
         appendStringInfo(&sql, "%sc%d USING %s NULLS %s", i ? ", " : "", order.positions[i] + 1,
-                         KeyOperator(column, strategy), column.nulls_first ? "FIRST" : "LAST");
+                         KeyOperator(column, strategy),
+                         column.nulls_first != backward ? "FIRST" : "LAST");
     }
     relation_close(base, AccessShareLock);
 
@@ -117,13 +112,15 @@ SPIPlanPtr Prepare(const IndexTable *table, const EntryCondition &condition, boo
     return plan;
 }
 
-SPIPlanPtr GetPlan(const IndexTable *table, const EntryCondition &condition, bool from_base) {
+SPIPlanPtr GetPlan(const IndexTable *table, const EntryCondition &condition, bool from_base,
+                   bool backward) {
     PlanKey key;
     memset(&key, 0, sizeof(key));
     key.table_serial = table->serial;
     key.count = condition.count;
     key.last = static_cast<int16>(condition.last);
     key.from_base = from_base;
+    key.backward = backward;
     for (int i = 0; i < condition.count; i++)
         key.null_mask |= static_cast<uint64>(condition.nulls[i]) << i;
     if (plans && hash_get_num_entries(plans) >= kMaxKeptPlans) {
@@ -148,7 +145,7 @@ SPIPlanPtr GetPlan(const IndexTable *table, const EntryCondition &condition, boo
     if (!found)
         entry->plan = nullptr;
     if (!entry->plan) {
-        SPIPlanPtr plan = Prepare(table, condition, from_base);
+        SPIPlanPtr plan = Prepare(table, condition, from_base, backward);
         SPI_keepplan(plan);
         entry->plan = plan;
     }
@@ -167,13 +164,20 @@ EntryOrder GetEntryOrder(const IndexTable *table) {
     return order;
 }
 
-EntryScan BeginEntryScan(const IndexTable *table, const EntryCondition &condition) {
-    // Where the index table does not show what the base table does, the entries are made from the
-    // base table on the spot.
-    bool from_base =
-        HasUnflushedChanges(table->relid) || IsOlderThanBuild(table) || IsBeingChanged(table->base);
+bool ShowsBase(const IndexTable *table, Snapshot snapshot) {
+    bool is_built = !TransactionIdIsNormal(table->built) ||
+                    TransactionIdIsCurrentTransactionId(table->built) ||
+                    !XidInMVCCSnapshot(table->built, snapshot);
+    return is_built && !HasUnflushedChanges(table->relid) &&
+           !IsBeingChanged(table->base, snapshot->curcid);
+}
+
+namespace {
+
+EntryScan OpenScan(const IndexTable *table, const EntryCondition &condition, bool from_base,
+                   bool backward) {
     OwnerContext owner = EnterOwner(RelationOwner(table->relid));
-    SPIPlanPtr plan = GetPlan(table, condition, from_base);
+    SPIPlanPtr plan = GetPlan(table, condition, from_base, backward);
     char *nulls = static_cast<char *>(palloc(condition.count + 1));
     for (int i = 0; i < condition.count; i++)
         nulls[i] = condition.nulls[i] ? 'n' : ' ';
@@ -181,6 +185,18 @@ EntryScan BeginEntryScan(const IndexTable *table, const EntryCondition &conditio
     scan.portal = SPI_cursor_open(nullptr, plan, condition.values, nulls, true);
     LeaveOwner(owner);
     return scan;
+}
+
+} // namespace
+
+EntryScan BeginEntryScan(const IndexTable *table, const EntryCondition &condition) {
+    // Where the index table does not show what the base table does, the entries are made from the
+    // base table on the spot.
+    return OpenScan(table, condition, !ShowsBase(table, GetActiveSnapshot()), false);
+}
+
+EntryScan BeginRecomputation(const IndexTable *table, bool backward) {
+    return OpenScan(table, {}, true, backward);
 }
 
 HeapTuple NextEntry(EntryScan *scan) {

@@ -25,6 +25,11 @@ struct EntryOrder {
 };
 EntryOrder GetEntryOrder(const IndexTable *table);
 
+// Whether an index table shows under a snapshot what its base table shows. It does not where the
+// snapshot is older than its build, or sees rows of a statement that runs, whose entries are yet to
+// be made.
+bool ShowsBase(const IndexTable *table, Snapshot snapshot);
+
 // An open scan. Result columns: the entry's by position, then its identity and its included columns
 // as jsonb. Uses the active snapshot, and SPI, which the caller has connected. Where the index
 // table cannot show what the snapshot sees, it reads the base table instead.
@@ -35,6 +40,8 @@ struct EntryScan {
     uint64 next;
 };
 EntryScan BeginEntryScan(const IndexTable *table, const EntryCondition &condition);
+// All entries as the base table has them, in the order of the B-tree or in reverse.
+EntryScan BeginRecomputation(const IndexTable *table, bool backward);
 // The next entry with a live partition number; null at the end. Valid until the next call.
 HeapTuple NextEntry(EntryScan *scan);
 void EndEntryScan(EntryScan *scan);

@@ -1,0 +1,33 @@
+// What a query asks of one of its base tables, gathered before PostgreSQL's planner distributes the
+// clauses: a first look, good enough to estimate by. Nothing is decided here about what is right;
+// the planner's own matching does that later.
+#pragma once
+
+#include "pg.h"
+
+namespace index_table {
+
+// own = other, where `other` belongs to other relations of the query.
+struct JoinClause {
+    Expr *own;
+    Expr *other;
+    OpExpr *clause;
+};
+
+struct Clauses {
+    Index relid;
+    List *own;          // RestrictInfos that concern the relation alone, row security's too
+    List *joins;        // JoinClauses
+    Bitmapset *columns; // the relation's, that these or ORDER BY refer to; offset as usual
+    Index min_security; // the lowest security level of `own`
+};
+
+Clauses CollectClauses(PlannerInfo *root, Index relid);
+
+// The clauses of another relation of the query, likewise.
+List *CollectOwnClauses(PlannerInfo *root, Index relid);
+
+// Without relabelling to binary compatible types, which indexes do not care about.
+Node *StripRelabels(Node *node);
+
+} // namespace index_table

@@ -1,0 +1,386 @@
+#include "scan/entry_source.h"
+
+#include "compat/compat.h"
+
+namespace index_table {
+
+// One relation that holds entries.
+struct EntryPart {
+    Relation rel;
+    Relation index;
+    IndexScanDesc scan; // begun when first needed
+    TupleTableSlot *slot;
+    Buffer visibility;
+    AttrNumber *index_columns; // of the needed positions, in the B-tree; 0: not there
+    AttrNumber *columns;       // in the relation
+};
+
+namespace {
+
+// --- Conditions --------------------------------------------------------------
+
+// `qual` with columns of the B-tree, or positions of the entry, on its left.
+Node *OverEntry(Node *qual, List *columns, TupleDesc descriptor, const AttrNumber *attnos) {
+    auto column = [&](int number) {
+        AttrNumber attno = list_nth_int(columns, number);
+        if (attnos)
+            attno = attnos[attno - 1];
+        Form_pg_attribute att = TupleDescAttr(descriptor, attno - 1);
+        return makeVar(INDEX_VAR, attno, att->atttypid, att->atttypmod, att->attcollation, 0);
+    };
+    Node *copy = static_cast<Node *>(copyObjectImpl(qual));
+    switch (nodeTag(copy)) {
+    case T_OpExpr:
+        linitial(reinterpret_cast<OpExpr *>(copy)->args) = column(0);
+        break;
+    case T_ScalarArrayOpExpr:
+        linitial(reinterpret_cast<ScalarArrayOpExpr *>(copy)->args) = column(0);
+        break;
+    case T_NullTest:
+        reinterpret_cast<NullTest *>(copy)->arg = reinterpret_cast<Expr *>(column(0));
+        break;
+    case T_RowCompareExpr: {
+        ListCell *cell;
+        foreach (cell, reinterpret_cast<RowCompareExpr *>(copy)->largs)
+            lfirst(cell) = column(foreach_current_index(cell));
+        break;
+    }
+    default:
+        elog(ERROR, "unexpected condition on an index table: %d", static_cast<int>(nodeTag(copy)));
+    }
+    return copy;
+}
+
+List *QualsOverEntry(const ScanPlan *plan, TupleDesc descriptor, const AttrNumber *attnos) {
+    List *quals = NIL;
+    ListCell *qual, *columns;
+    forboth(qual, plan->quals, columns, plan->qual_columns) quals =
+        lappend(quals, OverEntry(static_cast<Node *>(lfirst(qual)),
+                                 static_cast<List *>(lfirst(columns)), descriptor, attnos));
+    return quals;
+}
+
+// --- Through the B-tree ------------------------------------------------------
+
+AttrNumber *LiveColumns(Relation rel, int count) {
+    AttrNumber *attnos = static_cast<AttrNumber *>(palloc0(sizeof(AttrNumber) * count));
+    TupleDesc descriptor = RelationGetDescr(rel);
+    int live = 0;
+    for (int i = 0; i < descriptor->natts && live < count; i++)
+        if (!TupleDescAttr(descriptor, i)->attisdropped)
+            attnos[live++] = i + 1;
+    if (live < count)
+        ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                        errmsg("index table \"%s\" has not the columns it was created with",
+                               RelationGetRelationName(rel)),
+                        errhint("Drop it and create it again."), errtable(rel)));
+    return attnos;
+}
+
+// Finds the needed columns in a part; false where some are not in its B-tree.
+bool LocateColumns(EntrySource *source, EntryPart *part) {
+    AttrNumber *live = LiveColumns(part->rel, source->table->column_count);
+    TupleDesc stored = RelationGetDescr(part->index);
+    Form_pg_index form = part->index->rd_index;
+    part->columns =
+        static_cast<AttrNumber *>(palloc0(sizeof(AttrNumber) * (source->needed_count + 1)));
+    part->index_columns =
+        static_cast<AttrNumber *>(palloc0(sizeof(AttrNumber) * (source->needed_count + 1)));
+    bool all = true;
+    for (int i = 0; i < source->needed_count; i++) {
+        part->columns[i] = live[source->needed[i]];
+        Form_pg_attribute att = TupleDescAttr(RelationGetDescr(part->rel), part->columns[i] - 1);
+        for (int j = 0; j < form->indnatts; j++)
+            // An operator class may store something else than the column's values.
+            if (form->indkey.values[j] == part->columns[i] &&
+                TupleDescAttr(stored, j)->atttypid == att->atttypid)
+                part->index_columns[i] = j + 1;
+        all = all && part->index_columns[i] != 0;
+    }
+    return all;
+}
+
+void AddPart(EntrySource *source, Oid relid, Oid index) {
+    EntryPart *part = &source->parts[source->part_count++];
+    part->rel = table_open(relid, AccessShareLock);
+    part->index = index_open(index, AccessShareLock);
+    part->visibility = InvalidBuffer;
+    source->index_only = LocateColumns(source, part) && source->index_only;
+}
+
+void OpenParts(EntrySource *source) {
+    source->index_only = true;
+    if (source->rel->rd_rel->relkind != RELKIND_PARTITIONED_TABLE) {
+        source->parts = palloc0_object(EntryPart);
+        AddPart(source, RelationGetRelid(source->rel), source->plan->index);
+        return;
+    }
+    List *children = find_inheritance_children(RelationGetRelid(source->rel), AccessShareLock);
+    source->parts = palloc0_array(EntryPart, Max(1, list_length(children)));
+    ListCell *cell;
+    foreach (cell, children) {
+        Relation child = table_open(lfirst_oid(cell), NoLock);
+        Oid index = index_get_partition(child, source->plan->index);
+        table_close(child, NoLock);
+        if (!OidIsValid(index))
+            elog(ERROR, "index \"%s\" is missing on \"%s\"", get_rel_name(source->plan->index),
+                 get_rel_name(lfirst_oid(cell)));
+        AddPart(source, lfirst_oid(cell), index);
+    }
+}
+
+// The partition of the index table that holds a key which is given; -1 where any may.
+int FindPart(EntrySource *source) {
+    if (source->rel->rd_rel->relkind != RELKIND_PARTITIONED_TABLE)
+        return -1;
+    for (int i = 0; i < source->key_count; i++) {
+        const ScanKeyData &key = source->keys[i];
+        if (key.sk_attno != 1 || key.sk_strategy != BTEqualStrategyNumber ||
+            (key.sk_flags & (SK_SEARCHARRAY | SK_SEARCHNULL | SK_SEARCHNOTNULL | SK_ROW_HEADER)) ||
+            (OidIsValid(key.sk_subtype) && key.sk_subtype != source->index->rd_opcintype[0]))
+            continue;
+        PartitionKey partition_key = RelationGetPartitionKey(source->rel);
+        PartitionDesc partitions = RelationGetPartitionDesc(source->rel, true);
+        Datum value = key.sk_argument;
+        bool isnull = (key.sk_flags & SK_ISNULL) != 0;
+        if (isnull)
+            return -1;
+        uint64 hash = compute_partition_hash_value(1, partition_key->partsupfunc,
+                                                   partition_key->partcollation, &value, &isnull);
+        PartitionBoundInfo bounds = partitions->boundinfo;
+        int partition = bounds->indexes[hash % bounds->nindexes];
+        for (int part = 0; partition >= 0 && part < source->part_count; part++)
+            if (RelationGetRelid(source->parts[part].rel) == partitions->oids[partition])
+                return part;
+        return -1;
+    }
+    return -1;
+}
+
+void StartPart(EntrySource *source) {
+    EntryPart *part = &source->parts[source->current];
+    if (!part->scan) {
+        part->slot = table_slot_create(part->rel, nullptr);
+        part->scan =
+            compat::BeginIndexScan(part->rel, part->index, source->snapshot, source->key_count);
+        part->scan->xs_want_itup = source->index_only;
+    }
+    index_rescan(part->scan, source->keys, source->key_count, nullptr, 0);
+}
+
+// The next entry of a part, from the B-tree alone where the heap page is known to be visible.
+bool ReadFromIndex(EntrySource *source, EntryPart *part) {
+    ScanDirection direction = source->plan->direction;
+    while (ItemPointer tid = index_getnext_tid(part->scan, direction)) {
+        CHECK_FOR_INTERRUPTS();
+        if (VM_ALL_VISIBLE(part->rel, ItemPointerGetBlockNumber(tid), &part->visibility)) {
+            // The tuple is not read, so its page stands for it.
+            PredicateLockPage(part->rel, ItemPointerGetBlockNumber(tid), source->snapshot);
+        } else {
+            source->heap_fetches++;
+            if (!index_fetch_heap(part->scan, part->slot))
+                continue;
+            ExecClearTuple(part->slot);
+        }
+        for (int i = 0; i < source->needed_count; i++)
+            source->values[source->needed[i]] =
+                index_getattr(part->scan->xs_itup, part->index_columns[i], part->scan->xs_itupdesc,
+                              &source->nulls[source->needed[i]]);
+        return true;
+    }
+    return false;
+}
+
+bool ReadFromHeap(EntrySource *source, EntryPart *part) {
+    if (!index_getnext_slot(part->scan, source->plan->direction, part->slot))
+        return false;
+    CHECK_FOR_INTERRUPTS();
+    source->heap_fetches++;
+    for (int i = 0; i < source->needed_count; i++)
+        source->values[source->needed[i]] =
+            slot_getattr(part->slot, part->columns[i], &source->nulls[source->needed[i]]);
+    return true;
+}
+
+void PrepareKeys(EntrySource *source) {
+    List *quals = QualsOverEntry(source->plan, RelationGetDescr(source->index), nullptr);
+    ExecIndexBuildScanKeys(source->node, source->index, quals, false, &source->keys,
+                           &source->key_count, &source->runtime_keys, &source->runtime_key_count,
+                           nullptr, nullptr);
+    if (source->runtime_key_count == 0)
+        return;
+    ExprContext *own = source->node->ps_ExprContext;
+    ExecAssignExprContext(source->node->state, source->node);
+    source->runtime_context = source->node->ps_ExprContext;
+    source->node->ps_ExprContext = own;
+}
+
+// --- From the base table -----------------------------------------------------
+
+void PrepareRecomputation(EntrySource *source) {
+    const IndexTable *table = source->table;
+    const AttrNumber *live = LiveColumns(source->rel, table->column_count);
+    TupleDesc descriptor = CreateTemplateTupleDesc(table->column_count);
+    for (int i = 0; i < table->column_count; i++)
+        TupleDescCopyEntry(descriptor, i + 1, RelationGetDescr(source->rel), live[i]);
+    // From the B-tree's columns to positions.
+    int natts = RelationGetNumberOfAttributes(source->index);
+    AttrNumber *positions = palloc0_array(AttrNumber, natts);
+    for (int i = 0; i < natts; i++)
+        for (int j = 0; j < table->column_count; j++)
+            if (live[j] == source->index->rd_index->indkey.values[i])
+                positions[i] = j + 1;
+    source->filter_slot = MakeSingleTupleTableSlot(descriptor, &TTSOpsVirtual);
+    source->filter =
+        ExecInitQual(QualsOverEntry(source->plan, descriptor, positions), source->node);
+    source->batch_memory = AllocSetContextCreate(source->memory, "index_table recomputed entries",
+                                                 ALLOCSET_DEFAULT_SIZES);
+}
+
+void StopRecomputation(EntrySource *source) {
+    source->batch = NIL;
+    source->next = 0;
+    MemoryContextReset(source->batch_memory);
+    if (!source->is_recomputing)
+        return;
+    if (SPI_connect() != SPI_OK_CONNECT)
+        elog(ERROR, "SPI_connect failed");
+    EndEntryScan(&source->recomputation);
+    SPI_finish();
+    source->is_recomputing = false;
+}
+
+// Reads on. What SPI returns goes with the connection, hence the copies.
+void FetchBatch(EntrySource *source) {
+    EntryScan *scan = &source->recomputation;
+    source->batch = NIL;
+    source->next = 0;
+    MemoryContextReset(source->batch_memory);
+    PushActiveSnapshot(source->snapshot);
+    if (SPI_connect() != SPI_OK_CONNECT)
+        elog(ERROR, "SPI_connect failed");
+    if (!source->is_recomputing) {
+        *scan = BeginRecomputation(source->table, source->plan->direction == BackwardScanDirection);
+        source->is_recomputing = true;
+    }
+    HeapTuple entry;
+    do {
+        entry = NextEntry(scan);
+        MemoryContext spi = MemoryContextSwitchTo(source->batch_memory);
+        source->batch_descriptor = CreateTupleDescCopy(scan->batch->tupdesc);
+        if (entry)
+            source->batch = lappend(source->batch, heap_copytuple(entry));
+        MemoryContextSwitchTo(spi);
+    } while (entry && scan->next < scan->batch->numvals);
+    scan->batch = nullptr;
+    SPI_finish();
+    PopActiveSnapshot();
+}
+
+bool Recompute(EntrySource *source) {
+    ExprContext *context = source->node->ps_ExprContext;
+    TupleTableSlot *slot = source->filter_slot;
+    for (;;) {
+        if (source->next == list_length(source->batch)) {
+            if (source->next == 0 && source->is_recomputing)
+                return false;
+            FetchBatch(source);
+            if (source->batch == NIL)
+                return false;
+        }
+        HeapTuple entry = static_cast<HeapTuple>(list_nth(source->batch, source->next++));
+        heap_deform_tuple(entry, source->batch_descriptor, source->values, source->nulls);
+        ExecClearTuple(slot);
+        memcpy(slot->tts_values, source->values, sizeof(Datum) * source->table->column_count);
+        memcpy(slot->tts_isnull, source->nulls, source->table->column_count);
+        ExecStoreVirtualTuple(slot);
+        TupleTableSlot *scanned = context->ecxt_scantuple;
+        context->ecxt_scantuple = slot;
+        bool passes = ExecQual(source->filter, context);
+        context->ecxt_scantuple = scanned;
+        ResetExprContext(context);
+        if (passes)
+            return true;
+    }
+}
+
+} // namespace
+
+void BeginEntrySource(EntrySource *source, const IndexTable *table, const ScanPlan *plan,
+                      PlanState *node, const Bitmapset *needed) {
+    *source = {.table = table,
+               .plan = plan,
+               .node = node,
+               .snapshot = node->state->es_snapshot,
+               .memory = CurrentMemoryContext};
+    // One more than the entry has columns: a recomputed entry comes with two in jsonb.
+    source->values = palloc0_array(Datum, table->column_count + 2);
+    source->nulls = palloc0_array(bool, table->column_count + 2);
+    source->needed = palloc_array(int, table->column_count);
+    for (int member = -1; (member = bms_next_member(needed, member)) >= 0;)
+        source->needed[source->needed_count++] = member;
+    source->rel = table_open(plan->index_table, AccessShareLock);
+    source->index = index_open(plan->index, AccessShareLock);
+    source->recompute = !ShowsBase(table, source->snapshot);
+    if (source->recompute) {
+        PrepareRecomputation(source);
+        return;
+    }
+    OpenParts(source);
+    PrepareKeys(source);
+}
+
+void RestartEntries(EntrySource *source) {
+    if (source->recompute) {
+        StopRecomputation(source);
+        return;
+    }
+    if (source->runtime_key_count > 0) {
+        ResetExprContext(source->runtime_context);
+        ExecIndexEvalRuntimeKeys(source->runtime_context, source->runtime_keys,
+                                 source->runtime_key_count);
+    }
+    int part = FindPart(source);
+    source->current = part >= 0 ? part : 0;
+    if (source->part_count > 0)
+        StartPart(source);
+}
+
+bool ReadEntry(EntrySource *source) {
+    bool found = false;
+    if (source->recompute) {
+        found = Recompute(source);
+    } else {
+        while (source->current < source->part_count) {
+            EntryPart *part = &source->parts[source->current];
+            found = source->index_only ? ReadFromIndex(source, part) : ReadFromHeap(source, part);
+            if (found || FindPart(source) >= 0 || source->current == source->part_count - 1)
+                break;
+            source->current++;
+            StartPart(source);
+        }
+    }
+    source->entries_read += found;
+    return found;
+}
+
+void EndEntrySource(EntrySource *source) {
+    if (source->recompute) {
+        StopRecomputation(source);
+        ExecDropSingleTupleTableSlot(source->filter_slot);
+    }
+    for (EntryPart &part : std::span(source->parts, source->part_count)) {
+        if (BufferIsValid(part.visibility))
+            ReleaseBuffer(part.visibility);
+        if (part.scan) {
+            ExecDropSingleTupleTableSlot(part.slot);
+            index_endscan(part.scan);
+        }
+        index_close(part.index, NoLock);
+        table_close(part.rel, NoLock);
+    }
+    index_close(source->index, NoLock);
+    table_close(source->rel, NoLock);
+}
+
+} // namespace index_table

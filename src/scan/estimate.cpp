@@ -1,0 +1,322 @@
+#include "scan/estimate.h"
+
+#include "compat/compat.h"
+#include "scan/multi_valued.h"
+#include "scan/planner.h"
+#include "scan/scan.h"
+
+namespace index_table {
+namespace {
+
+// Microseconds that things take, by which the two ways are weighed against each other. Measured;
+// only their proportions matter.
+constexpr double kScan = 8;          // to begin with an index table
+constexpr double kEntry = 0.4;       // to read an entry
+constexpr double kLookup = 4;        // to find the entries of another key
+constexpr double kFetch = 3;         // to find the row of an entry
+constexpr double kOpenLeaf = 12;     // before the first row of a partition
+constexpr double kPartition = 20;    // to plan, open and probe a partition natively
+constexpr double kProbe = 3;         // to probe it again
+constexpr double kNativeFetch = 1.5; // to fetch a row through a local index
+constexpr double kHashed = 0.25;     // to scan and hash a row natively
+constexpr int kManyPartitions = 1000;
+constexpr double kUnknownRows = 1000000;
+
+struct Costs {
+    double own;
+    double native;
+    double rows;
+};
+
+void Consider(Costs *best, double own, double native, double rows) {
+    if (own - native < best->own - best->native)
+        *best = {own, native, rows};
+}
+
+// Whether a query reads nothing of the base table but what a candidate's entries hold.
+bool HoldsAll(const Candidate *candidate, const Bitmapset *selected) {
+    for (int member = -1; (member = bms_next_member(selected, member)) >= 0;) {
+        int attno = member + FirstLowInvalidHeapAttributeNumber;
+        const IndexOptInfo *info = candidate->info;
+        if (attno == 0 || std::find(info->indexkeys, info->indexkeys + info->ncolumns, attno) ==
+                              info->indexkeys + info->ncolumns)
+            return false;
+    }
+    return true;
+}
+
+// Partitions that are left when the clauses on the partition key have been applied.
+double CountUnpruned(PlannerInfo *root, RelOptInfo *rel, const CandidateSet *set,
+                     const Clauses *clauses) {
+    double total = CountPartitions(set->base, kManyPartitions);
+    Relation base = table_open(set->base->relid, NoLock);
+    PartitionKey key = RelationGetPartitionKey(base);
+    Bitmapset *first = nullptr;
+    if (key->partattrs[0] != 0)
+        first = bms_make_singleton(key->partattrs[0] - FirstLowInvalidHeapAttributeNumber);
+    else
+        pull_varattnos(static_cast<Node *>(linitial(key->partexprs)), 1, &first);
+    Bitmapset *restricted = nullptr;
+    ListCell *cell;
+    foreach (cell, clauses->own)
+        pull_varattnos(reinterpret_cast<Node *>(lfirst_node(RestrictInfo, cell)->clause),
+                       clauses->relid, &restricted);
+    bool may_prune = bms_is_subset(first, restricted);
+    table_close(base, NoLock);
+    if (!may_prune)
+        return total;
+    // PostgreSQL's own pruning, on a copy that knows of the partitions.
+    RelOptInfo native = *rel;
+    native.fdw_private = nullptr;
+    get_relation_info(root, set->base->relid, true, &native);
+    native.baserestrictinfo = clauses->own;
+    if (!native.part_scheme || native.nparts <= 0)
+        return total;
+    double live = bms_num_members(prune_append_rel_partitions(&native));
+    return Max(total, native.nparts) * live / native.nparts;
+}
+
+// What reading `entries` entries and their rows costs; natively as many rows are fetched.
+void ConsiderRows(Costs *best, const Candidate *candidate, double entries, double partitions,
+                  const Bitmapset *selected) {
+    if (HoldsAll(candidate, selected))
+        Consider(best, kScan + entries * kEntry, partitions * kPartition + entries * kEntry,
+                 entries);
+    else
+        Consider(best, kScan + entries * (kEntry + kFetch) + Min(entries, partitions) * kOpenLeaf,
+                 partitions * kPartition + entries * kNativeFetch, entries);
+}
+
+// The planner matches the clauses with the candidates, as if it had come that far.
+void ConsiderClauses(PlannerInfo *root, RelOptInfo *rel, const CandidateSet *set, double partitions,
+                     const Bitmapset *selected, Costs *best) {
+    create_index_paths(root, rel);
+    ListCell *cell;
+    foreach (cell, rel->pathlist) {
+        if (!IsA(lfirst(cell), IndexPath))
+            continue;
+        IndexPath *path = lfirst_node(IndexPath, cell);
+        for (const Candidate &candidate : std::span(set->candidates, set->count)) {
+            if (candidate.info != path->indexinfo)
+                continue;
+            if (path->indexclauses != NIL)
+                ConsiderRows(best, &candidate,
+                             clamp_row_est(path->indexselectivity * candidate.entries), partitions,
+                             selected);
+            else if (candidate.table->predicate)
+                ConsiderRows(best, &candidate, candidate.entries, partitions, selected);
+        }
+    }
+    for (const Candidate &candidate : std::span(set->candidates, set->count))
+        foreach (cell, rel->baserestrictinfo)
+            if (Expr *element = MatchElement(&candidate, rel->baserestrictinfo,
+                                             lfirst_node(RestrictInfo, cell)))
+                ConsiderRows(
+                    best, &candidate,
+                    clamp_row_est(clause_selectivity(root, reinterpret_cast<Node *>(element), 0,
+                                                     JOIN_INNER, nullptr) *
+                                  candidate.entries),
+                    partitions, selected);
+}
+
+bool IsEqualityOn(const Candidate *candidate, int column, RestrictInfo *restriction) {
+    OpExpr *clause = reinterpret_cast<OpExpr *>(restriction->clause);
+    if (!IsA(clause, OpExpr) || list_length(clause->args) != 2)
+        return false;
+    const IndexOptInfo *info = candidate->info;
+    TargetEntry *target = static_cast<TargetEntry *>(list_nth(info->indextlist, column));
+    for (int side = 0; side < 2; side++)
+        if (equal(StripRelabels(static_cast<Node *>(list_nth(clause->args, side))), target->expr))
+            return get_op_opfamily_strategy(clause->opno, info->opfamily[column]) ==
+                   BTEqualStrategyNumber;
+    return false;
+}
+
+// ORDER BY key LIMIT n: entries are read until n rows have passed the filter.
+void ConsiderOrder(PlannerInfo *root, RelOptInfo *rel, const CandidateSet *set, double partitions,
+                   const Bitmapset *selected, Costs *best) {
+    Query *query = root->parse;
+    if (query->sortClause == NIL || root->limit_tuples <= 0 || query->groupClause != NIL ||
+        query->groupingSets != NIL || query->hasAggs || query->distinctClause != NIL ||
+        query->hasWindowFuncs || query->setOperations || query->hasTargetSRFs ||
+        bms_membership(pull_varnos(root, reinterpret_cast<Node *>(query->jointree))) ==
+            BMS_MULTIPLE ||
+        list_length(query->jointree->fromlist) != 1)
+        return;
+    SortGroupClause *sort = linitial_node(SortGroupClause, query->sortClause);
+    TargetEntry *target = get_sortgroupclause_tle(sort, root->processed_tlist);
+    Node *wanted = StripRelabels(reinterpret_cast<Node *>(target->expr));
+    Oid opfamily, type;
+    int16 strategy;
+    if (!get_ordering_op_properties(sort->sortop, &opfamily, &type, &strategy))
+        return;
+    for (const Candidate &candidate : std::span(set->candidates, set->count)) {
+        const IndexOptInfo *info = candidate.info;
+        if (candidate.is_partitioned || candidate.table->key.multi_valued >= 0 ||
+            (info->indpred != NIL && !info->predOK))
+            continue;
+        int column = 0;
+        double bound = candidate.entries;
+        ListCell *cell;
+        auto is_bound = [&] {
+            foreach (cell, rel->baserestrictinfo)
+                if (IsEqualityOn(&candidate, column, lfirst_node(RestrictInfo, cell))) {
+                    bound *= clause_selectivity(root, reinterpret_cast<Node *>(lfirst(cell)), 0,
+                                                JOIN_INNER, nullptr);
+                    return true;
+                }
+            return false;
+        };
+        while (column < info->nkeycolumns && is_bound())
+            column++;
+        if (column >= info->nkeycolumns)
+            continue;
+        TargetEntry *first = static_cast<TargetEntry *>(list_nth(info->indextlist, column));
+        bool backward = (strategy == BTGreaterStrategyNumber) != info->reverse_sort[column];
+        if (!equal(wanted, first->expr) || opfamily != info->opfamily[column] ||
+            exprCollation(reinterpret_cast<Node *>(target->expr)) !=
+                info->indexcollations[column] ||
+            sort->nulls_first != (info->nulls_first[column] != backward))
+            continue;
+        // Ranges on the key itself only say where to begin; what else there is must be met by
+        // chance. An estimate on the safe side: everything filters.
+        double filter = Min(1, Max(rel->rows / Max(bound, 1), 1e-9));
+        bool is_range = false;
+        foreach (cell, rel->baserestrictinfo) {
+            Bitmapset *own = nullptr;
+            pull_varattnos(reinterpret_cast<Node *>(lfirst_node(RestrictInfo, cell)->clause),
+                           rel->relid, &own);
+            Bitmapset *key = nullptr;
+            pull_varattnos(reinterpret_cast<Node *>(first->expr), rel->relid, &key);
+            is_range = is_range || bms_equal(own, key);
+        }
+        if (is_range && list_length(rel->baserestrictinfo) <= column + 2)
+            filter = 1;
+        double entries = Min(root->limit_tuples / filter, bound);
+        ConsiderRows(best, &candidate, clamp_row_est(entries), partitions, selected);
+    }
+}
+
+// Rows that another relation of the query brings to a join.
+constinit PlannerInfo *estimating = nullptr;
+
+double EstimateOtherRelation(PlannerInfo *root, Index relid) {
+    RangeTblEntry *rte = root->simple_rte_array[relid];
+    switch (rte->rtekind) {
+    case RTE_RELATION:
+        break;
+    case RTE_VALUES:
+        return list_length(rte->values_lists);
+    case RTE_FUNCTION: {
+        double rows = 1;
+        ListCell *cell;
+        foreach (cell, rte->functions)
+            rows = Max(rows, expression_returns_set_rows(
+                                 root, lfirst_node(RangeTblFunction, cell)->funcexpr));
+        return rows;
+    }
+    case RTE_RESULT:
+        return 1;
+    default:
+        return kUnknownRows;
+    }
+    if (rte->relkind == RELKIND_FOREIGN_TABLE)
+        return kUnknownRows;
+    RelOptInfo *known = root->simple_rel_array[relid];
+    RelOptInfo *rel = known;
+    bool inh = rte->inh;
+    char relkind = rte->relkind;
+    if (!known) {
+        // For the time being: the planner makes its own later.
+        List *foreign_keys = list_copy(root->fkey_list);
+        rel = build_simple_rel(root, relid, nullptr);
+        root->fkey_list = foreign_keys;
+    }
+    double rows = kUnknownRows;
+    if (const CandidateSet *set = GetCandidates(rel)) {
+        rows = set->expected_rows;
+    } else if (!rte->inh) {
+        rows = rel->tuples *
+               clauselist_selectivity(root, CollectOwnClauses(root, relid), 0, JOIN_INNER, nullptr);
+    }
+    if (!known) {
+        root->simple_rel_array[relid] = nullptr;
+        rte->inh = inh;
+        rte->relkind = relkind;
+    }
+    return clamp_row_est(rows);
+}
+
+// key = column of another relation: a look-up for each of its rows.
+void ConsiderJoins(PlannerInfo *root, RelOptInfo *rel, const CandidateSet *set,
+                   const Clauses *clauses, double partitions, Costs *best) {
+    if (clauses->joins == NIL || estimating == root)
+        return;
+    PlannerInfo *outer = estimating;
+    estimating = root;
+    for (const Candidate &candidate : std::span(set->candidates, set->count)) {
+        if (candidate.table->key.multi_valued >= 0 ||
+            (candidate.info->indpred != NIL && !candidate.info->predOK))
+            continue;
+        TargetEntry *first = linitial_node(TargetEntry, candidate.info->indextlist);
+        ListCell *cell;
+        foreach (cell, clauses->joins) {
+            JoinClause *join = static_cast<JoinClause *>(lfirst(cell));
+            if (!equal(StripRelabels(reinterpret_cast<Node *>(join->own)), first->expr) ||
+                !op_in_opfamily(join->clause->opno, candidate.info->opfamily[0]))
+                continue;
+            double lookups = 1;
+            Relids others = pull_varnos(root, reinterpret_cast<Node *>(join->other));
+            for (int other = -1; (other = bms_next_member(others, other)) >= 0;)
+                lookups = Max(lookups, EstimateOtherRelation(root, other));
+            VariableStatData statistics;
+            bool is_default;
+            examine_variable(root, reinterpret_cast<Node *>(join->own), 0, &statistics);
+            double keys = get_variable_numdistinct(&statistics, &is_default);
+            ReleaseVariableStats(statistics);
+            double rows = lookups * candidate.entries / Max(keys, 1);
+            double own = kScan + lookups * kLookup + rows * (kEntry + kFetch) +
+                         Min(rows, partitions) * kOpenLeaf;
+            double native = partitions * kPartition + rows * kNativeFetch +
+                            Min(lookups * partitions * kProbe, rel->tuples * kHashed);
+            Consider(best, own, native, rows);
+        }
+    }
+    estimating = outer;
+}
+
+} // namespace
+
+bool IsWorthwhile(PlannerInfo *root, RelOptInfo *rel, CandidateSet *set, const Clauses *clauses) {
+    const Bitmapset *selected = compat::SelectedColumns(root, root->simple_rte_array[rel->relid]);
+    double partitions = CountUnpruned(root, rel, set, clauses);
+
+    root->simple_rel_array[rel->relid] = rel;
+    rel->baserestrictinfo = clauses->own;
+    rel->baserestrict_min_security = clauses->min_security;
+    check_index_predicates(root, rel);
+    set_baserel_size_estimates(root, rel);
+    constexpr double kHopeless = 1e300;
+    Costs best = {.own = kHopeless, .native = 0, .rows = 0};
+    ConsiderClauses(root, rel, set, partitions, selected, &best);
+    ConsiderOrder(root, rel, set, partitions, selected, &best);
+    ConsiderJoins(root, rel, set, clauses, partitions, &best);
+    set->partitions = partitions;
+    set->expected_rows = Min(best.rows, rel->rows);
+
+    // As the planner left it.
+    root->simple_rel_array[rel->relid] = nullptr;
+    rel->baserestrictinfo = NIL;
+    rel->baserestrict_min_security = UINT_MAX;
+    rel->baserestrictcost = {};
+    rel->pathlist = NIL;
+    rel->ppilist = NIL;
+    rel->rows = 0;
+    rel->reltarget->width = 0;
+
+    if (GetScanPolicy() == ScanPolicy::Force)
+        return best.own < kHopeless;
+    return best.own < best.native;
+}
+
+} // namespace index_table

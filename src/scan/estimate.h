@@ -1,0 +1,13 @@
+// Whether a query is better served by index tables than by planning and asking every partition.
+#pragma once
+
+#include "scan/candidates.h"
+#include "scan/clauses.h"
+
+namespace index_table {
+
+// Estimates both, from the statistics of the candidates' index tables, and notes in `set` what it
+// expects. Under ScanPolicy::Force, whether the candidates can be used at all.
+bool IsWorthwhile(PlannerInfo *root, RelOptInfo *rel, CandidateSet *set, const Clauses *clauses);
+
+} // namespace index_table

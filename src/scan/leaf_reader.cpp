@@ -1,0 +1,210 @@
+#include "scan/leaf_reader.h"
+
+#include "compat/compat.h"
+
+namespace index_table {
+namespace {
+
+// Sets the leaf up to be searched through `index`; false where the identity does not determine the
+// index's key.
+bool UseIndex(LeafReader *reader, OpenLeaf *leaf, Relation index) {
+    const IndexTable *table = reader->table;
+    Form_pg_index form = index->rd_index;
+    int count = form->indnkeyatts;
+    if (!form->indisvalid || index->rd_rel->relam != BTREE_AM_OID ||
+        !heap_attisnull(index->rd_indextuple, Anum_pg_index_indpred, nullptr))
+        return false;
+    int identity[INDEX_MAX_KEYS];
+    for (int i = 0; i < count; i++) {
+        identity[i] = -1;
+        for (int j = 0; j < table->identity_count; j++) {
+            AttrNumber attno = table->identity[j].base_attno;
+            if (form->indkey.values[i] == (leaf->map ? leaf->map->attnums[attno - 1] : attno))
+                identity[i] = j;
+        }
+        if (identity[i] < 0)
+            return false;
+    }
+    leaf->key_count = count;
+    leaf->keys = static_cast<ScanKeyData *>(palloc0(sizeof(ScanKeyData) * count));
+    leaf->key_identity = static_cast<int *>(palloc(sizeof(int) * count));
+    for (int i = 0; i < count; i++) {
+        leaf->key_identity[i] = identity[i];
+        Oid type = index->rd_opcintype[i];
+        Oid equals = get_opfamily_member(index->rd_opfamily[i], type, type, BTEqualStrategyNumber);
+        ScanKeyEntryInitialize(&leaf->keys[i], 0, i + 1, BTEqualStrategyNumber, InvalidOid,
+                               index->rd_indcollation[i], get_opcode(equals), 0);
+    }
+    return true;
+}
+
+// The index by which the identity finds a row: the primary key if it will do, else a unique one if
+// there is one.
+Relation ChooseIndex(LeafReader *reader, OpenLeaf *leaf) {
+    List *indexes = RelationGetIndexList(leaf->rel);
+    if (OidIsValid(leaf->rel->rd_pkindex)) {
+        Relation index = index_open(leaf->rel->rd_pkindex, AccessShareLock);
+        if (UseIndex(reader, leaf, index))
+            return index;
+        index_close(index, AccessShareLock);
+    }
+    Relation chosen = nullptr;
+    ListCell *cell;
+    foreach (cell, indexes) {
+        Relation index = index_open(lfirst_oid(cell), AccessShareLock);
+        bool is_better =
+            !chosen || (index->rd_index->indisunique && !chosen->rd_index->indisunique);
+        if (!is_better || !UseIndex(reader, leaf, index)) {
+            index_close(index, AccessShareLock);
+            continue;
+        }
+        if (chosen)
+            index_close(chosen, AccessShareLock);
+        chosen = index;
+    }
+    return chosen;
+}
+
+// Whether the snapshot sees that the partition, or one above it, is about to be detached
+// concurrently.
+bool IsBeingDetached(Oid relid, Snapshot snapshot) {
+    bool detached = false;
+    while (!detached && get_rel_relispartition(relid)) {
+        Relation inherits = table_open(InheritsRelationId, AccessShareLock);
+        ScanKeyData key;
+        ScanKeyInit(&key, Anum_pg_inherits_inhrelid, BTEqualStrategyNumber, F_OIDEQ,
+                    ObjectIdGetDatum(relid));
+        SysScanDesc scan =
+            systable_beginscan(inherits, InheritsRelidSeqnoIndexId, true, nullptr, 1, &key);
+        HeapTuple tuple = systable_getnext(scan);
+        relid = InvalidOid;
+        if (HeapTupleIsValid(tuple)) {
+            Form_pg_inherits form = reinterpret_cast<Form_pg_inherits>(GETSTRUCT(tuple));
+            relid = form->inhparent;
+            detached = form->inhdetachpending &&
+                       !XidInMVCCSnapshot(HeapTupleHeaderGetXmin(tuple->t_data), snapshot);
+        }
+        systable_endscan(scan);
+        table_close(inherits, AccessShareLock);
+    }
+    return detached;
+}
+
+void OpenPartition(LeafReader *reader, OpenLeaf *leaf) {
+    Oid relid = FindPartition(reader->table->base, leaf->partition_id);
+    Relation rel = OidIsValid(relid) ? try_relation_open(relid, AccessShareLock) : nullptr;
+    if (!rel)
+        return;
+    // Waiting for the lock may have changed it.
+    if (FindPartition(reader->table->base, leaf->partition_id) != relid ||
+        IsBeingDetached(relid, reader->snapshot)) {
+        relation_close(rel, NoLock);
+        return;
+    }
+    leaf->rel = rel;
+    leaf->map = compat::MapColumnsByName(RelationGetDescr(rel), RelationGetDescr(reader->base));
+    leaf->slot = table_slot_create(rel, nullptr);
+    leaf->index = ChooseIndex(reader, leaf);
+    if (leaf->index)
+        leaf->scan = compat::BeginIndexScan(rel, leaf->index, reader->snapshot, leaf->key_count);
+    else
+        leaf->table_scan = table_beginscan(rel, reader->snapshot, 0, nullptr);
+    reader->opened++;
+}
+
+} // namespace
+
+void BeginLeafReader(LeafReader *reader, const IndexTable *table, Relation base,
+                     Snapshot snapshot) {
+    *reader = {.table = table, .base = base, .snapshot = snapshot, .memory = CurrentMemoryContext};
+    HASHCTL control = {};
+    control.keysize = sizeof(int32);
+    control.entrysize = sizeof(OpenLeaf);
+    control.hcxt = CurrentMemoryContext;
+    reader->leaves =
+        hash_create("index_table leaves read", 16, &control, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+}
+
+namespace {
+
+OpenLeaf *GetEntry(LeafReader *reader, int32 partition_id) {
+    OpenLeaf *leaf = reader->last;
+    if (leaf && leaf->partition_id == partition_id)
+        return leaf;
+    bool found;
+    leaf = static_cast<OpenLeaf *>(hash_search(reader->leaves, &partition_id, HASH_ENTER, &found));
+    if (!found) {
+        memset(leaf, 0, sizeof(OpenLeaf));
+        leaf->partition_id = partition_id;
+    }
+    return reader->last = leaf;
+}
+
+} // namespace
+
+OpenLeaf *GetLeaf(LeafReader *reader, int32 partition_id) {
+    OpenLeaf *leaf = GetEntry(reader, partition_id);
+    if (!leaf->is_known) {
+        MemoryContext caller = MemoryContextSwitchTo(reader->memory);
+        OpenPartition(reader, leaf);
+        MemoryContextSwitchTo(caller);
+        leaf->is_known = true;
+    }
+    return leaf->rel ? leaf : nullptr;
+}
+
+bool IsReadable(LeafReader *reader, int32 partition_id) {
+    OpenLeaf *leaf = GetEntry(reader, partition_id);
+    if (!leaf->is_known) {
+        Oid relid = FindPartition(reader->table->base, partition_id);
+        leaf->is_readable = OidIsValid(relid) && !IsBeingDetached(relid, reader->snapshot);
+        leaf->is_known = true;
+    }
+    return leaf->is_readable;
+}
+
+void SeekRows(LeafReader *reader, OpenLeaf *leaf, const Datum *values, const bool *nulls) {
+    MemoryContext caller = MemoryContextSwitchTo(reader->memory);
+    if (leaf->scan) {
+        for (int i = 0; i < leaf->key_count; i++) {
+            int column = leaf->key_identity[i];
+            leaf->keys[i].sk_argument = values[column];
+            leaf->keys[i].sk_flags = nulls[column] ? SK_ISNULL | SK_SEARCHNULL : 0;
+            leaf->keys[i].sk_strategy = nulls[column] ? InvalidStrategy : BTEqualStrategyNumber;
+        }
+        index_rescan(leaf->scan, leaf->keys, leaf->key_count, nullptr, 0);
+    } else {
+        table_rescan(leaf->table_scan, nullptr);
+    }
+    MemoryContextSwitchTo(caller);
+}
+
+bool NextRow(LeafReader *reader, OpenLeaf *leaf) {
+    // A scan remembers killed items in the memory context it is first advanced in.
+    MemoryContext caller = MemoryContextSwitchTo(reader->memory);
+    bool found = leaf->scan
+                     ? index_getnext_slot(leaf->scan, ForwardScanDirection, leaf->slot)
+                     : table_scan_getnextslot(leaf->table_scan, ForwardScanDirection, leaf->slot);
+    MemoryContextSwitchTo(caller);
+    return found;
+}
+
+void EndLeafReader(LeafReader *reader) {
+    HASH_SEQ_STATUS status;
+    hash_seq_init(&status, reader->leaves);
+    while (OpenLeaf *leaf = static_cast<OpenLeaf *>(hash_seq_search(&status))) {
+        if (!leaf->rel)
+            continue;
+        if (leaf->scan) {
+            index_endscan(leaf->scan);
+            index_close(leaf->index, NoLock);
+        } else {
+            table_endscan(leaf->table_scan);
+        }
+        ExecDropSingleTupleTableSlot(leaf->slot);
+        relation_close(leaf->rel, NoLock);
+    }
+    hash_destroy(reader->leaves);
+}
+
+} // namespace index_table

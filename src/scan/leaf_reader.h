@@ -1,0 +1,53 @@
+// Rows of a base table's partitions, found by partition number and identity.
+#pragma once
+
+#include "catalog/definition.h"
+
+namespace index_table {
+
+// A partition being read.
+struct OpenLeaf {
+    int32 partition_id; // hash key
+    Relation rel;       // null: the partition is gone, or not to be seen by the snapshot
+    Relation index;     // by which the identity finds rows; null: none can, the leaf is scanned
+    IndexScanDesc scan;
+    TableScanDesc table_scan;
+    int key_count;
+    ScanKeyData *keys;
+    int *key_identity; // which identity column each key is
+    TupleTableSlot *slot;
+    AttrMap *map;   // the leaf's columns for the base table's; null: same layout
+    void *attached; // for whoever reads
+    bool is_known;  // is_readable has been found
+    bool is_readable;
+};
+
+struct LeafReader {
+    const IndexTable *table;
+    Relation base;
+    Snapshot snapshot;
+    MemoryContext memory; // of what lives as long as the reader
+    HTAB *leaves;
+    OpenLeaf *last;
+    int opened;
+};
+
+// The caller holds `base` open as long as the reader is. `snapshot` outlives it.
+void BeginLeafReader(LeafReader *reader, const IndexTable *table, Relation base, Snapshot snapshot);
+
+// The partition with a live number, opened with AccessShareLock until the end of the transaction.
+// Null where there is none.
+OpenLeaf *GetLeaf(LeafReader *reader, int32 partition_id);
+
+// Whether the snapshot may see rows of the partition with a number; the partition is not opened.
+bool IsReadable(LeafReader *reader, int32 partition_id);
+
+// Begins to find the rows with an identity, whose values are in the order of IndexTable::identity.
+void SeekRows(LeafReader *reader, OpenLeaf *leaf, const Datum *values, const bool *nulls);
+// Puts the next such row into the leaf's slot; false, and an empty slot, at the end. Where the leaf
+// has no index for it, every row of the leaf.
+bool NextRow(LeafReader *reader, OpenLeaf *leaf);
+
+void EndLeafReader(LeafReader *reader);
+
+} // namespace index_table

@@ -1,0 +1,199 @@
+// Custom paths for base tables that are scanned through their index tables. The planner has made
+// index paths over the candidates by its own rules; each becomes a custom path of the same cost and
+// order, and a custom plan when it is chosen.
+#include "scan/paths.h"
+
+#include "compat/compat.h"
+#include "scan/candidates.h"
+#include "scan/multi_valued.h"
+#include "scan/planner.h"
+#include "scan/scan_plan.h"
+
+namespace index_table {
+namespace {
+
+set_rel_pathlist_hook_type previous_pathlist;
+
+// Finding the row of an entry, beyond what an index scan pays for its heap: a descent of the
+// partition's own index, in units of the planner.
+constexpr double kOperatorsPerEntry = 80;
+// Opening a partition, in units of seq_page_cost.
+constexpr double kPagesPerPartition = 1;
+
+// --- Paths -------------------------------------------------------------------
+
+Plan *PlanScan(PlannerInfo *root, RelOptInfo *rel, CustomPath *best, List *target_list,
+               List *clauses, List *custom_plans);
+
+CustomPathMethods path_methods = {"Index Table Scan", PlanScan, nullptr};
+
+CustomPath *Wrap(const Path *path) {
+    CustomPath *custom = makeNode(CustomPath);
+    custom->path = *path;
+    custom->path.type = T_CustomPath;
+    custom->path.pathtype = T_CustomScan;
+    custom->path.parallel_aware = false;
+    custom->flags = CUSTOMPATH_SUPPORT_PROJECTION;
+    custom->methods = &path_methods;
+    custom->custom_private = list_make1(const_cast<Path *>(path));
+    return custom;
+}
+
+void AddIndexPath(RelOptInfo *rel, const CandidateSet *set, IndexPath *path) {
+    const Candidate *candidate = FindCandidate(rel, path->indexinfo);
+    if (!candidate)
+        return;
+    CustomPath *custom = Wrap(&path->path);
+    if (candidate->is_partitioned)
+        custom->path.pathkeys = NIL;
+    if (path->path.pathtype == T_IndexScan) {
+        double entries = clamp_row_est(path->indexselectivity * candidate->entries);
+        custom->path.total_cost += entries * kOperatorsPerEntry * cpu_operator_cost;
+    }
+    add_path(rel, &custom->path);
+}
+
+// Paths through keys of many values, which the planner cannot match.
+void AddElementPaths(PlannerInfo *root, RelOptInfo *rel, const CandidateSet *set) {
+    for (Candidate &candidate : std::span(set->candidates, set->count)) {
+        if (candidate.table->key.multi_valued < 0)
+            continue;
+        IndexOptInfo *info = makeNode(IndexOptInfo);
+        *info = *candidate.info;
+        info->indpred = NIL;
+        info->indrestrictinfo = rel->baserestrictinfo;
+        ListCell *cell;
+        foreach (cell, rel->baserestrictinfo) {
+            RestrictInfo *restriction = lfirst_node(RestrictInfo, cell);
+            Expr *element = MatchElement(&candidate, rel->baserestrictinfo, restriction);
+            if (!element)
+                continue;
+            IndexClause *clause = makeNode(IndexClause);
+            clause->rinfo = restriction;
+            clause->indexquals =
+                list_make1(compat::MakeRestrictInfo(root, element, restriction->security_level));
+            clause->lossy = true;
+            clause->indexcol = 0;
+            IndexPath *path =
+                create_index_path(root, info, list_make1(clause), NIL, NIL, NIL,
+                                  ForwardScanDirection, false, rel->lateral_relids, 1.0, false);
+            AddIndexPath(rel, set, path);
+        }
+    }
+}
+
+void OnPathlist(PlannerInfo *root, RelOptInfo *rel, Index relid, RangeTblEntry *rte) {
+    if (previous_pathlist)
+        previous_pathlist(root, rel, relid, rte);
+    if (!IsPlanningScans() || !IsMarked(rte))
+        return;
+    CandidateSet *set = GetCandidates(rel);
+    RestoreRelationKind(rte);
+    if (!set || IS_DUMMY_REL(rel))
+        return;
+    List *native = rel->pathlist;
+    rel->pathlist = NIL;
+    rel->partial_pathlist = NIL;
+    Path *all = create_seqscan_path(root, rel, rel->lateral_relids, 0);
+    CustomPath *custom = Wrap(all);
+    custom->path.total_cost += set->partitions * kPagesPerPartition * seq_page_cost;
+    add_path(rel, &custom->path);
+    ListCell *cell;
+    foreach (cell, native)
+        if (IsA(lfirst(cell), IndexPath))
+            AddIndexPath(rel, set, lfirst_node(IndexPath, cell));
+    AddElementPaths(root, rel, set);
+}
+
+// --- Plans -------------------------------------------------------------------
+
+// Columns of the base table that the scan must yield; NIL: all of them.
+List *NeededColumns(const RelOptInfo *rel, List *clauses) {
+    Bitmapset *columns = nullptr;
+    pull_varattnos(reinterpret_cast<Node *>(clauses), rel->relid, &columns);
+    for (int attno = rel->min_attr; attno <= rel->max_attr; attno++)
+        if (rel->attr_needed[attno - rel->min_attr])
+            columns = bms_add_member(columns, attno - FirstLowInvalidHeapAttributeNumber);
+    List *attnos = NIL;
+    for (int member = -1; (member = bms_next_member(columns, member)) >= 0;) {
+        int attno = member + FirstLowInvalidHeapAttributeNumber;
+        if (attno == 0)
+            return NIL;
+        attnos = lappend_int(attnos, attno);
+    }
+    // NIL means all; the first column is as cheap as none.
+    return attnos ? attnos : list_make1_int(TableOidAttributeNumber);
+}
+
+// The columns of the B-tree on the left of a condition.
+List *QualColumns(const IndexClause *clause, Expr *qual) {
+    if (!IsA(qual, RowCompareExpr))
+        return list_make1_int(clause->indexcol + 1);
+    List *columns = NIL;
+    ListCell *cell;
+    int count = list_length(reinterpret_cast<RowCompareExpr *>(qual)->largs);
+    foreach (cell, clause->indexcols)
+        if (list_length(columns) < count)
+            columns = lappend_int(columns, lfirst_int(cell) + 1);
+    return columns;
+}
+
+void AddIndexClauses(ScanPlan *plan, List *index_clauses) {
+    ListCell *cell, *qual_cell;
+    foreach (cell, index_clauses) {
+        IndexClause *clause = lfirst_node(IndexClause, cell);
+        foreach (qual_cell, clause->indexquals) {
+            Expr *qual = lfirst_node(RestrictInfo, qual_cell)->clause;
+            plan->quals = lappend(plan->quals, copyObjectImpl(qual));
+            plan->qual_columns = lappend(plan->qual_columns, QualColumns(clause, qual));
+        }
+        if (!clause->lossy)
+            plan->recheck = lappend(plan->recheck, copyObjectImpl(clause->rinfo->clause));
+    }
+}
+
+Plan *PlanScan(PlannerInfo *root, RelOptInfo *rel, CustomPath *best, List *target_list,
+               List *clauses, List *custom_plans) {
+    Path *path = static_cast<Path *>(linitial(best->custom_private));
+    ScanPlan plan = {.mode = ScanMode::AllPartitions, .direction = ForwardScanDirection};
+    List *filter = clauses;
+    if (IsA(path, IndexPath)) {
+        IndexPath *index_path = reinterpret_cast<IndexPath *>(path);
+        const Candidate *candidate = FindCandidate(rel, index_path->indexinfo);
+        bool entries_alone = path->pathtype == T_IndexOnlyScan;
+        plan.mode = entries_alone ? ScanMode::Entries : ScanMode::Rows;
+        plan.direction = index_path->indexscandir;
+        plan.index_table = candidate->table->relid;
+        plan.index = candidate->info->indexoid;
+        plan.is_ordered = best->path.pathkeys != NIL;
+        AddIndexClauses(&plan, index_path->indexclauses);
+        filter = NIL;
+        ListCell *cell;
+        foreach (cell, clauses) {
+            RestrictInfo *restriction = lfirst_node(RestrictInfo, cell);
+            // What the predicate implies may concern columns that entries do not hold.
+            bool implied = entries_alone && list_member_ptr(rel->baserestrictinfo, restriction) &&
+                           !list_member_ptr(index_path->indexinfo->indrestrictinfo, restriction);
+            if (!implied && !is_redundant_with_indexclauses(restriction, index_path->indexclauses))
+                filter = lappend(filter, restriction);
+        }
+        root->glob->relationOids = lappend_oid(root->glob->relationOids, plan.index_table);
+    }
+    filter = extract_actual_clauses(filter, false);
+    plan.columns = NeededColumns(rel, list_concat(list_copy(filter), plan.recheck));
+    CustomScan *scan = MakeCustomScan(plan, GetScanMethods(plan.mode));
+    scan->scan.plan.targetlist = target_list;
+    scan->scan.plan.qual = filter;
+    scan->scan.scanrelid = rel->relid;
+    scan->flags = best->flags;
+    return &scan->scan.plan;
+}
+
+} // namespace
+
+void InitializePaths() {
+    previous_pathlist = set_rel_pathlist_hook;
+    set_rel_pathlist_hook = OnPathlist;
+}
+
+} // namespace index_table

@@ -1,0 +1,7 @@
+#pragma once
+
+namespace index_table {
+
+void InitializePaths();
+
+} // namespace index_table

@@ -1,0 +1,228 @@
+// The early decision. PostgreSQL opens and plans every partition of a partitioned table before it
+// looks at indexes, so whether an index table serves a query is decided before: the planner hook
+// marks the base tables of a query as if they were plain tables, and when the planner asks about
+// one (get_relation_info_hook; quals are simplified and views are resolved by then) it either stays
+// so, with the index tables as its indexes, or becomes a partitioned table again.
+#include "scan/planner.h"
+
+#include "compat/compat.h"
+#include "scan/candidates.h"
+#include "scan/clauses.h"
+#include "scan/estimate.h"
+#include "scan/scan.h"
+
+namespace index_table {
+namespace {
+
+planner_hook_type previous_planner;
+get_relation_info_hook_type previous_relation_info;
+
+// Base tables marked in the queries being planned; what the other hooks do is for them alone.
+constinit int marked = 0;
+
+// --- Marking -----------------------------------------------------------------
+
+// A marked reference looks like ONLY of a plain table, which a partitioned table never does.
+void Mark(RangeTblEntry *rte) {
+    rte->inh = false;
+    rte->relkind = RELKIND_RELATION;
+}
+
+void Unmark(RangeTblEntry *rte) {
+    rte->inh = true;
+    rte->relkind = RELKIND_PARTITIONED_TABLE;
+}
+
+bool MarkQuery(Query *query);
+
+bool MarkSublinks(Node *node, void *context) {
+    if (!node)
+        return false;
+    if (IsA(node, Query))
+        return MarkQuery(reinterpret_cast<Query *>(node));
+    return compat::WalkExpression(node, MarkSublinks, context);
+}
+
+bool MarkQuery(Query *query) {
+    // Rows that are changed or locked must be found where PostgreSQL expects them.
+    bool only_reads = query->commandType == CMD_SELECT || query->commandType == CMD_INSERT;
+    bool may_mark = only_reads && query->rowMarks == NIL;
+    ListCell *cell;
+    int index = 0;
+    foreach (cell, query->rtable) {
+        RangeTblEntry *rte = lfirst_node(RangeTblEntry, cell);
+        index++;
+        if (rte->rtekind == RTE_SUBQUERY) {
+            MarkQuery(rte->subquery);
+            continue;
+        }
+        if (!may_mark || rte->rtekind != RTE_RELATION || !rte->inh || rte->tablesample ||
+            rte->relkind != RELKIND_PARTITIONED_TABLE || index == query->resultRelation)
+            continue;
+        const Base *base = FindBase(rte->relid);
+        if (base && ServesScans(base)) {
+            Mark(rte);
+            marked++;
+        }
+    }
+    foreach (cell, query->cteList)
+        MarkSublinks(lfirst_node(CommonTableExpr, cell)->ctequery, nullptr);
+    if (query->hasSubLinks)
+        compat::WalkQuery(query, MarkSublinks, static_cast<void *>(nullptr),
+                          QTW_IGNORE_RT_SUBQUERIES | QTW_IGNORE_CTE_SUBQUERIES);
+    return false;
+}
+
+// --- Deciding ----------------------------------------------------------------
+
+// Columns other than a row's own, its ctid and tableoid, are not to be had through an index table.
+bool NeedsSystemColumns(PlannerInfo *root, RangeTblEntry *rte, Index relid) {
+    Bitmapset *columns = bms_copy(compat::SelectedColumns(root, rte));
+    pull_varattnos(reinterpret_cast<Node *>(rte->securityQuals), relid, &columns);
+    for (int member = -1; (member = bms_next_member(columns, member)) >= 0;) {
+        int attno = member + FirstLowInvalidHeapAttributeNumber;
+        if (attno >= 0)
+            return false;
+        if (attno != TableOidAttributeNumber && attno != SelfItemPointerAttributeNumber)
+            return true;
+    }
+    return false;
+}
+
+// The planner answers min() and max() by queries of their own, planned by now: where index tables
+// serve those, this one, which it will not run, need not be planned over every partition.
+bool IsAnsweredByMinMax(PlannerInfo *root, Index relid) {
+    bool found = false;
+    ListCell *rel_cell, *path_cell, *cell;
+    foreach (rel_cell, root->upper_rels[UPPERREL_GROUP_AGG])
+        foreach (path_cell, lfirst_node(RelOptInfo, rel_cell)->pathlist) {
+            if (!IsA(lfirst(path_cell), MinMaxAggPath))
+                continue;
+            found = true;
+            foreach (cell, lfirst_node(MinMaxAggPath, path_cell)->mmaggregates) {
+                PlannerInfo *subroot = lfirst_node(MinMaxAggInfo, cell)->subroot;
+                RelOptInfo *rel = subroot->simple_rel_array[relid];
+                if (!rel || !GetCandidates(rel))
+                    return false;
+            }
+        }
+    return found;
+}
+
+CandidateSet *Decide(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte) {
+    const Base *base = FindBase(rte->relid);
+    if (!base || rel->reloptkind != RELOPT_BASEREL || rte->tablesample ||
+        get_plan_rowmark(root->rowMarks, rel->relid) ||
+        static_cast<int>(rel->relid) == root->parse->resultRelation ||
+        NeedsSystemColumns(root, rte, rel->relid))
+        return nullptr;
+    if (IsAnsweredByMinMax(root, rel->relid))
+        return OfferCandidates(root, rel, base, AllColumns(rel));
+    Clauses clauses = CollectClauses(root, rel->relid);
+    CandidateSet *set = OfferCandidates(root, rel, base, clauses.columns);
+    return set && IsWorthwhile(root, rel, set, &clauses) ? set : nullptr;
+}
+
+// Undoes the mark: the planner learns what it would have learnt without it.
+void PlanNatively(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte) {
+    Unmark(rte);
+    rel->pages = 0;
+    rel->tuples = 0;
+    rel->allvisfrac = 0;
+    rel->fdw_private = nullptr;
+    // Foreign keys are of no use to the parent of an inheritance tree.
+    List *foreign_keys = NIL;
+    ListCell *cell;
+    foreach (cell, root->fkey_list)
+        if (lfirst_node(ForeignKeyOptInfo, cell)->con_relid != rel->relid)
+            foreign_keys = lappend(foreign_keys, lfirst(cell));
+    root->fkey_list = foreign_keys;
+    get_relation_info(root, rte->relid, true, rel);
+}
+
+void OnRelationInfo(PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo *rel) {
+    if (previous_relation_info)
+        previous_relation_info(root, relid, inhparent, rel);
+    if (marked == 0 || inhparent)
+        return;
+    RangeTblEntry *rte = root->simple_rte_array[rel->relid];
+    if (!IsMarked(rte))
+        return;
+    rel->indexlist = NIL; // the partitioned indexes of the parent
+    if (CandidateSet *set = Decide(root, rel, rte))
+        rel->fdw_private = set;
+    else
+        PlanNatively(root, rel, rte);
+}
+
+// --- After planning ----------------------------------------------------------
+
+// The index tables that a plan reads become entries of its range table: a cached plan then locks
+// them before it is found valid, as it does the base tables.
+void LockWithPlan(PlannedStmt *plan) {
+    ListCell *cell;
+    foreach (cell, plan->relationOids) {
+        if (!FindIndexTable(lfirst_oid(cell)))
+            continue;
+        RangeTblEntry *rte = makeNode(RangeTblEntry);
+        rte->rtekind = RTE_RELATION;
+        rte->relid = lfirst_oid(cell);
+        rte->relkind = get_rel_relkind(rte->relid);
+        rte->rellockmode = AccessShareLock;
+        rte->eref = makeAlias(get_rel_name(rte->relid), NIL);
+        plan->rtable = lappend(plan->rtable, rte);
+    }
+}
+
+// References that the planner never came to, in parts of the query that cannot yield rows.
+void UnmarkRest(PlannedStmt *plan) {
+    ListCell *cell;
+    foreach (cell, plan->rtable) {
+        RangeTblEntry *rte = lfirst_node(RangeTblEntry, cell);
+        if (rte->rtekind == RTE_RELATION && rte->relkind == RELKIND_RELATION && IsMarked(rte))
+            Unmark(rte);
+    }
+}
+
+PlannedStmt *OnPlanner(Query *query, const char *text, int options, ParamListInfo params) {
+    // Planning may plan again: functions are simplified by running them.
+    int outer_marked = marked;
+    marked = 0;
+    // A cursor of SQL may be used in WHERE CURRENT OF, which looks for the partition's own scan.
+    if (GetScanPolicy() != ScanPolicy::Off && !(options & CURSOR_OPT_FAST_PLAN) &&
+        OidIsValid(ExtensionSchema()))
+        MarkQuery(query);
+    bool any = marked > 0;
+    PlannedStmt *plan = previous_planner ? previous_planner(query, text, options, params)
+                                         : standard_planner(query, text, options, params);
+    if (any) {
+        UnmarkRest(plan);
+        LockWithPlan(plan);
+    }
+    marked = outer_marked;
+    return plan;
+}
+
+} // namespace
+
+bool IsPlanningScans() {
+    return marked > 0;
+}
+
+bool IsMarked(const RangeTblEntry *rte) {
+    return rte->rtekind == RTE_RELATION && !rte->inh && rte->relkind == RELKIND_RELATION &&
+           get_rel_relkind(rte->relid) == RELKIND_PARTITIONED_TABLE;
+}
+
+void RestoreRelationKind(RangeTblEntry *rte) {
+    rte->relkind = RELKIND_PARTITIONED_TABLE;
+}
+
+void InitializePlanner() {
+    previous_planner = planner_hook;
+    planner_hook = OnPlanner;
+    previous_relation_info = get_relation_info_hook;
+    get_relation_info_hook = OnRelationInfo;
+}
+
+} // namespace index_table

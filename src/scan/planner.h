@@ -1,0 +1,17 @@
+#pragma once
+
+#include "pg.h"
+
+namespace index_table {
+
+// Whether a query is being planned in which base tables are marked. Cheap.
+bool IsPlanningScans();
+
+// Whether a range table entry is marked: planned as a plain table for now.
+bool IsMarked(const RangeTblEntry *rte);
+// The planner has made its paths for a marked entry: what executes it is told the truth.
+void RestoreRelationKind(RangeTblEntry *rte);
+
+void InitializePlanner();
+
+} // namespace index_table

@@ -1,0 +1,43 @@
+#include "scan/scan.h"
+
+#include "pg.h"
+#include "scan/paths.h"
+#include "scan/planner.h"
+#include "scan/scan_plan.h"
+#include "scan/statistics.h"
+
+namespace index_table {
+namespace {
+
+constinit int enable_scan = static_cast<int>(ScanPolicy::On);
+
+constexpr config_enum_entry kPolicies[] = {{"off", static_cast<int>(ScanPolicy::Off), false},
+                                           {"on", static_cast<int>(ScanPolicy::On), false},
+                                           {"force", static_cast<int>(ScanPolicy::Force), false},
+                                           {"false", static_cast<int>(ScanPolicy::Off), true},
+                                           {"true", static_cast<int>(ScanPolicy::On), true},
+                                           {"no", static_cast<int>(ScanPolicy::Off), true},
+                                           {"yes", static_cast<int>(ScanPolicy::On), true},
+                                           {"0", static_cast<int>(ScanPolicy::Off), true},
+                                           {"1", static_cast<int>(ScanPolicy::On), true},
+                                           {nullptr, 0, false}};
+
+} // namespace
+
+ScanPolicy GetScanPolicy() {
+    return static_cast<ScanPolicy>(enable_scan);
+}
+
+void InitializeScan() {
+    DefineCustomEnumVariable(
+        "index_table.enable_scan", "Lets queries on base tables use their index tables.",
+        "\"on\" uses them where they promise to be faster, \"force\" wherever they can be used.",
+        &enable_scan, static_cast<int>(ScanPolicy::On), kPolicies, PGC_USERSET, GUC_EXPLAIN,
+        nullptr, nullptr, nullptr);
+    InitializePlanner();
+    InitializeScanStatistics();
+    InitializePaths();
+    InitializeScanNode();
+}
+
+} // namespace index_table

@@ -1,0 +1,420 @@
+// The executor's node: reads entries, finds the rows they lead to in the partitions, and checks
+// that each row is what the entry promised.
+#include "compat/compat.h"
+#include "scan/entry_source.h"
+#include "scan/leaf_reader.h"
+#include "scan/scan_plan.h"
+
+namespace index_table {
+namespace {
+
+struct IndexTableScan {
+    CustomScanState css;
+    ScanPlan plan;
+    ExprState *recheck;
+    bool is_open;
+    bool is_started;
+
+    const IndexTable *table;
+    EntrySource source;
+    LeafReader leaves;
+    TupleTableSlot *row; // of a leaf, of which the scan's tuple is made of
+    Datum *identity;
+    bool *identity_nulls;
+    AttrNumber last_column; // the last column of the base table that is needed
+
+    // Every row of every partition.
+    List *partitions;
+    int next_partition;
+    Relation leaf;
+    TableScanDesc leaf_scan;
+    TupleTableSlot *leaf_slot;
+    AttrMap *leaf_map;
+
+    uint64 rows_fetched;
+    uint64 stale_entries;
+    uint64 partitions_visited;
+};
+
+// Set where a scan of the query being started does not read its index table: what that rests on is
+// known to this backend alone.
+constinit bool needs_this_backend = false;
+ExecutorStart_hook_type previous_start;
+
+IndexTableScan *ToScan(CustomScanState *node) {
+    return reinterpret_cast<IndexTableScan *>(node);
+}
+
+TupleDesc BaseDescriptor(const IndexTableScan *scan) {
+    return RelationGetDescr(scan->css.ss.ss_currentRelation);
+}
+
+// --- Beginning ---------------------------------------------------------------
+
+// The positions of an entry that the scan reads.
+Bitmapset *NeededPositions(const IndexTableScan *scan) {
+    const IndexTable *table = scan->table;
+    Bitmapset *needed = bms_make_singleton(table->partition_position());
+    if (scan->plan.mode == ScanMode::Rows) {
+        for (int i = 0; i < table->identity_count; i++)
+            needed = bms_add_member(needed, table->identity[i].position);
+        for (int i = 0; scan->plan.is_ordered && i < table->key.count; i++)
+            needed = bms_add_member(needed, i);
+        return needed;
+    }
+    for (int i = 0; i < table->key.count; i++)
+        if (list_member_int(scan->plan.columns, table->key.columns[i].attno))
+            needed = bms_add_member(needed, i);
+    for (const CopiedColumn &copy : std::span(table->copied, table->copied_count))
+        if (list_member_int(scan->plan.columns, copy.base_attno))
+            needed = bms_add_member(needed, copy.position);
+    return needed;
+}
+
+void OpenEntries(IndexTableScan *scan) {
+    PlanState *node = &scan->css.ss.ps;
+    scan->table = GetIndexTable(scan->plan.index_table);
+    BeginEntrySource(&scan->source, scan->table, &scan->plan, node, NeededPositions(scan));
+    if (scan->source.recompute)
+        needs_this_backend = true;
+    BeginLeafReader(&scan->leaves, scan->table, scan->css.ss.ss_currentRelation,
+                    node->state->es_snapshot);
+    scan->identity = palloc_array(Datum, scan->table->identity_count);
+    scan->identity_nulls = palloc_array(bool, scan->table->identity_count);
+}
+
+void Begin(CustomScanState *node, EState *estate, int flags) {
+    IndexTableScan *scan = ToScan(node);
+    scan->plan = ReadScanPlan(reinterpret_cast<CustomScan *>(node->ss.ps.plan));
+    scan->recheck = ExecInitQual(scan->plan.recheck, &node->ss.ps);
+    if (flags & EXEC_FLAG_EXPLAIN_ONLY)
+        return;
+    scan->last_column = scan->plan.columns == NIL ? BaseDescriptor(scan)->natts : 0;
+    ListCell *cell;
+    foreach (cell, scan->plan.columns)
+        scan->last_column = Max(scan->last_column, lfirst_int(cell));
+    if (scan->plan.mode != ScanMode::AllPartitions)
+        OpenEntries(scan);
+    scan->is_open = true;
+}
+
+// --- Rows --------------------------------------------------------------------
+
+// The scan's tuple from a partition's row.
+TupleTableSlot *ToBaseRow(IndexTableScan *scan, TupleTableSlot *row, const AttrMap *map,
+                          Oid partition) {
+    TupleTableSlot *slot = scan->css.ss.ss_ScanTupleSlot;
+    int natts = slot->tts_tupleDescriptor->natts;
+    int last = scan->last_column;
+    ExecClearTuple(slot);
+    if (!map) {
+        slot_getsomeattrs(row, last);
+        memcpy(slot->tts_values, row->tts_values, sizeof(Datum) * last);
+        memcpy(slot->tts_isnull, row->tts_isnull, last);
+    } else {
+        for (int i = 0; i < last; i++) {
+            slot->tts_isnull[i] = true;
+            if (map->attnums[i] != 0)
+                slot->tts_values[i] = slot_getattr(row, map->attnums[i], &slot->tts_isnull[i]);
+        }
+    }
+    memset(slot->tts_isnull + last, true, natts - last);
+    ExecStoreVirtualTuple(slot);
+    slot->tts_tableOid = partition;
+    slot->tts_tid = row->tts_tid;
+    return slot;
+}
+
+// Whether the row has the entry's key, as far as that consists of columns: where the plan relies on
+// the order, a row must not come at the place of a key that it no longer has.
+bool HasKey(IndexTableScan *scan, const OpenLeaf *leaf) {
+    const Key &key = scan->table->key;
+    for (int i = 0; i < key.count; i++) {
+        AttrNumber attno = key.columns[i].attno;
+        if (attno == 0)
+            continue;
+        Form_pg_attribute att = TupleDescAttr(BaseDescriptor(scan), attno - 1);
+        bool isnull;
+        Datum value =
+            slot_getattr(leaf->slot, leaf->map ? leaf->map->attnums[attno - 1] : attno, &isnull);
+        if (isnull != scan->source.nulls[i] ||
+            (!isnull && !datum_image_eq(value, scan->source.values[i], att->attbyval, att->attlen)))
+            return false;
+    }
+    return true;
+}
+
+// The row that an entry leads to; null where it leads to none, or to one that is not asked for.
+TupleTableSlot *FetchRow(IndexTableScan *scan) {
+    const IndexTable *table = scan->table;
+    const EntrySource &source = scan->source;
+    OpenLeaf *leaf =
+        GetLeaf(&scan->leaves, DatumGetInt32(source.values[table->partition_position()]));
+    if (!leaf)
+        return nullptr;
+    for (int i = 0; i < table->identity_count; i++) {
+        scan->identity[i] = source.values[table->identity[i].position];
+        scan->identity_nulls[i] = source.nulls[table->identity[i].position];
+    }
+    SeekRows(&scan->leaves, leaf, scan->identity, scan->identity_nulls);
+    if (!NextRow(&scan->leaves, leaf))
+        return nullptr;
+    scan->rows_fetched++;
+    scan->row = leaf->slot;
+    if (scan->plan.is_ordered && !HasKey(scan, leaf))
+        return nullptr;
+    ExprContext *context = scan->css.ss.ps.ps_ExprContext;
+    context->ecxt_scantuple = ToBaseRow(scan, leaf->slot, leaf->map, RelationGetRelid(leaf->rel));
+    return ExecQual(scan->recheck, context) ? context->ecxt_scantuple : nullptr;
+}
+
+TupleTableSlot *NextThroughEntry(IndexTableScan *scan) {
+    if (scan->row) {
+        ExecClearTuple(scan->row);
+        scan->row = nullptr;
+    }
+    if (!scan->is_started) {
+        RestartEntries(&scan->source);
+        scan->is_started = true;
+    }
+    while (ReadEntry(&scan->source)) {
+        if (TupleTableSlot *slot = FetchRow(scan))
+            return slot;
+        scan->stale_entries++;
+    }
+    return nullptr;
+}
+
+// --- Entries alone -----------------------------------------------------------
+
+TupleTableSlot *NextEntryAlone(IndexTableScan *scan) {
+    const IndexTable *table = scan->table;
+    const EntrySource &source = scan->source;
+    TupleTableSlot *slot = scan->css.ss.ss_ScanTupleSlot;
+    if (!scan->is_started) {
+        RestartEntries(&scan->source);
+        scan->is_started = true;
+    }
+    while (ReadEntry(&scan->source)) {
+        int32 partition_id = DatumGetInt32(source.values[table->partition_position()]);
+        if (!IsReadable(&scan->leaves, partition_id)) {
+            scan->stale_entries++;
+            continue;
+        }
+        ExecClearTuple(slot);
+        memset(slot->tts_isnull, true, slot->tts_tupleDescriptor->natts);
+        for (int i = 0; i < source.needed_count; i++) {
+            int position = source.needed[i];
+            AttrNumber attno = BaseColumn(table, position);
+            if (attno == 0)
+                continue;
+            slot->tts_values[attno - 1] = source.values[position];
+            slot->tts_isnull[attno - 1] = source.nulls[position];
+        }
+        return ExecStoreVirtualTuple(slot);
+    }
+    return nullptr;
+}
+
+// --- All partitions ----------------------------------------------------------
+
+// The leaves of a partitioned table that the active snapshot shows.
+List *FindVisibleLeaves(Relation parent) {
+    List *leaves = NIL;
+    PartitionDesc partitions = RelationGetPartitionDesc(parent, true);
+    for (int i = 0; i < partitions->nparts; i++) {
+        if (partitions->is_leaf[i]) {
+            leaves = lappend_oid(leaves, partitions->oids[i]);
+            continue;
+        }
+        Relation child = table_open(partitions->oids[i], AccessShareLock);
+        leaves = list_concat(leaves, FindVisibleLeaves(child));
+        table_close(child, NoLock);
+    }
+    return leaves;
+}
+
+void CloseLeaf(IndexTableScan *scan) {
+    if (!scan->leaf)
+        return;
+    ExecDropSingleTupleTableSlot(scan->leaf_slot);
+    table_endscan(scan->leaf_scan);
+    table_close(scan->leaf, NoLock);
+    scan->leaf = nullptr;
+}
+
+bool OpenNextLeaf(IndexTableScan *scan) {
+    EState *estate = scan->css.ss.ps.state;
+    MemoryContext caller = MemoryContextSwitchTo(estate->es_query_cxt);
+    if (!scan->is_started) {
+        PushActiveSnapshot(estate->es_snapshot);
+        scan->partitions = FindVisibleLeaves(scan->css.ss.ss_currentRelation);
+        PopActiveSnapshot();
+        scan->is_started = true;
+    }
+    bool found = scan->next_partition < list_length(scan->partitions);
+    if (found) {
+        scan->leaf =
+            table_open(list_nth_oid(scan->partitions, scan->next_partition++), AccessShareLock);
+        scan->leaf_scan = table_beginscan(scan->leaf, estate->es_snapshot, 0, nullptr);
+        scan->leaf_slot = table_slot_create(scan->leaf, nullptr);
+        scan->leaf_map =
+            compat::MapColumnsByName(RelationGetDescr(scan->leaf), BaseDescriptor(scan));
+        scan->partitions_visited++;
+    }
+    MemoryContextSwitchTo(caller);
+    return found;
+}
+
+TupleTableSlot *NextOfAll(IndexTableScan *scan) {
+    while (scan->leaf || OpenNextLeaf(scan)) {
+        if (table_scan_getnextslot(scan->leaf_scan, ForwardScanDirection, scan->leaf_slot))
+            return ToBaseRow(scan, scan->leaf_slot, scan->leaf_map, RelationGetRelid(scan->leaf));
+        CloseLeaf(scan);
+    }
+    return nullptr;
+}
+
+// --- The node ----------------------------------------------------------------
+
+TupleTableSlot *Next(ScanState *node) {
+    IndexTableScan *scan = reinterpret_cast<IndexTableScan *>(node);
+    TupleTableSlot *slot = nullptr;
+    switch (scan->plan.mode) {
+    case ScanMode::Rows:
+        slot = NextThroughEntry(scan);
+        break;
+    case ScanMode::Entries:
+        slot = NextEntryAlone(scan);
+        break;
+    case ScanMode::AllPartitions:
+        slot = NextOfAll(scan);
+        break;
+    }
+    return slot ? slot : ExecClearTuple(node->ss_ScanTupleSlot);
+}
+
+bool Recheck(ScanState *, TupleTableSlot *) {
+    return true;
+}
+
+TupleTableSlot *Execute(CustomScanState *node) {
+    return ExecScan(&node->ss, Next, Recheck);
+}
+
+void End(CustomScanState *node) {
+    IndexTableScan *scan = ToScan(node);
+    if (!scan->is_open)
+        return;
+    CloseLeaf(scan);
+    if (scan->table) {
+        EndEntrySource(&scan->source);
+        EndLeafReader(&scan->leaves);
+    }
+}
+
+void Rescan(CustomScanState *node) {
+    IndexTableScan *scan = ToScan(node);
+    ExecScanReScan(&node->ss);
+    CloseLeaf(scan);
+    scan->next_partition = 0;
+    if (scan->plan.mode != ScanMode::AllPartitions)
+        scan->is_started = false;
+}
+
+// --- EXPLAIN -----------------------------------------------------------------
+
+void Explain(CustomScanState *node, List *ancestors, ExplainState *es) {
+    IndexTableScan *scan = ToScan(node);
+    if (scan->plan.mode != ScanMode::AllPartitions) {
+        Oid relid = scan->plan.index_table;
+        const char *name = get_rel_name(relid);
+        if (es->verbose)
+            name = quote_qualified_identifier(get_namespace_name(get_rel_namespace(relid)), name);
+        ExplainPropertyText("Index Table", name, es);
+        if (scan->plan.direction == BackwardScanDirection)
+            ExplainPropertyText("Scan Direction", "Backward", es);
+    }
+    if (scan->plan.quals != NIL) {
+        List *context = set_deparse_context_plan(es->deparse_cxt, node->ss.ps.plan, ancestors);
+        Node *condition = reinterpret_cast<Node *>(make_ands_explicit(scan->plan.quals));
+        bool prefix = list_length(es->rtable) > 1 || es->verbose;
+        ExplainPropertyText("Index Cond", deparse_expression(condition, context, prefix, false),
+                            es);
+    }
+    if (!es->analyze || !scan->is_open)
+        return;
+    if (scan->table) {
+        if (scan->source.recompute)
+            ExplainPropertyText("Entries From", "base table", es);
+        ExplainPropertyUInteger("Entries Read", nullptr, scan->source.entries_read, es);
+        if (scan->plan.mode == ScanMode::Rows)
+            ExplainPropertyUInteger("Rows Fetched", nullptr, scan->rows_fetched, es);
+        if (scan->stale_entries > 0 || es->format != EXPLAIN_FORMAT_TEXT)
+            ExplainPropertyUInteger("Stale Entries Skipped", nullptr, scan->stale_entries, es);
+        ExplainPropertyUInteger("Heap Fetches", nullptr, scan->source.heap_fetches, es);
+    }
+    if (scan->plan.mode != ScanMode::Entries)
+        ExplainPropertyUInteger("Partitions Visited", nullptr,
+                                scan->table ? scan->leaves.opened : scan->partitions_visited, es);
+}
+
+CustomExecMethods MakeExecMethods(const char *name) {
+    CustomExecMethods methods = {};
+    methods.CustomName = name;
+    methods.BeginCustomScan = Begin;
+    methods.ExecCustomScan = Execute;
+    methods.EndCustomScan = End;
+    methods.ReScanCustomScan = Rescan;
+    methods.ExplainCustomScan = Explain;
+    return methods;
+}
+
+Node *CreateState(CustomScan *scan);
+
+constexpr int kModes = 3;
+CustomScanMethods scan_methods[kModes] = {{"Index Table Scan", CreateState},
+                                          {"Index Table Only Scan", CreateState},
+                                          {"All Partitions Scan", CreateState}};
+CustomExecMethods exec_methods[kModes];
+
+Node *CreateState(CustomScan *scan) {
+    IndexTableScan *state =
+        reinterpret_cast<IndexTableScan *>(newNode(sizeof(IndexTableScan), T_CustomScanState));
+    state->css.methods = &exec_methods[static_cast<int>(ReadScanPlan(scan).mode)];
+    return reinterpret_cast<Node *>(state);
+}
+
+void OnExecutorStart(QueryDesc *query, int flags) {
+    bool outer = needs_this_backend;
+    needs_this_backend = false;
+    if (previous_start)
+        previous_start(query, flags);
+    else
+        standard_ExecutorStart(query, flags);
+    if (needs_this_backend && query->plannedstmt->parallelModeNeeded) {
+        // The plan may be in a cache.
+        PlannedStmt *alone = makeNode(PlannedStmt);
+        *alone = *query->plannedstmt;
+        alone->parallelModeNeeded = false;
+        query->plannedstmt = alone;
+    }
+    needs_this_backend = outer;
+}
+
+} // namespace
+
+const CustomScanMethods *GetScanMethods(ScanMode mode) {
+    return &scan_methods[static_cast<int>(mode)];
+}
+
+void InitializeScanNode() {
+    for (int i = 0; i < kModes; i++) {
+        exec_methods[i] = MakeExecMethods(scan_methods[i].CustomName);
+        RegisterCustomScanMethods(&scan_methods[i]);
+    }
+    previous_start = ExecutorStart_hook;
+    ExecutorStart_hook = OnExecutorStart;
+}
+
+} // namespace index_table

@@ -1,0 +1,34 @@
+// What the planner tells the executor of a scan: kept in a CustomScan as lists, which PostgreSQL
+// can copy.
+#pragma once
+
+#include "pg.h"
+
+namespace index_table {
+
+enum class ScanMode : int {
+    Rows,          // entries of an index table, and the rows they lead to
+    Entries,       // entries alone
+    AllPartitions, // every row of every partition
+};
+
+struct ScanPlan {
+    ScanMode mode;
+    ScanDirection direction;
+    Oid index_table;
+    Oid index;          // of its B-tree; where it is partitioned, the partitioned one
+    bool is_ordered;    // the plan relies on the order of the entries
+    List *columns;      // columns of the base table that are needed, attribute numbers; NIL: all
+    List *quals;        // conditions on the B-tree's columns: the column is on the left of each
+    List *qual_columns; // for each of them the B-tree's columns, lists of attribute numbers
+    List *recheck;      // what the conditions were made of, over the base table's columns
+};
+
+CustomScan *MakeCustomScan(const ScanPlan &plan, const CustomScanMethods *methods);
+ScanPlan ReadScanPlan(const CustomScan *scan);
+
+const CustomScanMethods *GetScanMethods(ScanMode mode);
+
+void InitializeScanNode();
+
+} // namespace index_table

@@ -1,0 +1,111 @@
+// What the planner knows of the columns of a base table that it scans through index tables: of
+// those that an index table holds, that one's statistics, which autovacuum keeps; of the others,
+// what ANALYZE of the partitioned table has left.
+#include "compat/compat.h"
+#include "scan/candidates.h"
+#include "scan/planner.h"
+#include "scan/statistics.h"
+
+namespace index_table {
+namespace {
+
+get_relation_stats_hook_type previous_relation_stats;
+get_index_stats_hook_type previous_index_stats;
+
+HeapTuple FindStatistics(Oid relid, AttrNumber attno) {
+    bool is_partitioned = get_rel_relkind(relid) == RELKIND_PARTITIONED_TABLE;
+    return SearchSysCache3(STATRELATTINH, ObjectIdGetDatum(relid), Int16GetDatum(attno),
+                           BoolGetDatum(is_partitioned));
+}
+
+// The attribute number of an entry's column in its index table.
+AttrNumber StoredColumn(Oid index_table, int position) {
+    Relation rel = try_relation_open(index_table, AccessShareLock);
+    if (!rel)
+        return 0;
+    AttrNumber found = 0;
+    int live = 0;
+    for (int i = 0; i < RelationGetNumberOfAttributes(rel) && found == 0; i++)
+        if (!TupleDescAttr(RelationGetDescr(rel), i)->attisdropped && live++ == position)
+            found = i + 1;
+    relation_close(rel, NoLock);
+    return found;
+}
+
+// Where an entry holds a column of the base table; -1 where it does not.
+int FindPosition(const IndexTable *table, AttrNumber attno) {
+    for (int i = 0; i < table->key.count; i++)
+        if (table->key.columns[i].attno == attno)
+            return i;
+    for (const CopiedColumn &copy : std::span(table->copied, table->copied_count))
+        if (copy.base_attno == attno)
+            return copy.position;
+    return -1;
+}
+
+HeapTuple FindColumnStatistics(const Base *base, AttrNumber attno) {
+    for (const IndexTable *table : std::span(base->tables, base->table_count)) {
+        // Each row has one entry in it, so what holds of the entries holds of the rows.
+        if (table->key.multi_valued >= 0 || table->predicate)
+            continue;
+        int position = FindPosition(table, attno);
+        if (position < 0)
+            continue;
+        HeapTuple tuple = FindStatistics(table->relid, StoredColumn(table->relid, position));
+        if (HeapTupleIsValid(tuple))
+            return tuple;
+    }
+    return FindStatistics(base->relid, attno);
+}
+
+// As PostgreSQL decides whether an operator that may leak what it is given sees the statistics.
+bool MayReadStatistics(PlannerInfo *root, RangeTblEntry *rte, AttrNumber attno) {
+    Oid user = compat::CheckedUser(root, rte);
+    return rte->securityQuals == NIL &&
+           (pg_class_aclcheck(rte->relid, user, ACL_SELECT) == ACLCHECK_OK ||
+            pg_attribute_aclcheck(rte->relid, attno, user, ACL_SELECT) == ACLCHECK_OK);
+}
+
+bool OnRelationStats(PlannerInfo *root, RangeTblEntry *rte, AttrNumber attno,
+                     VariableStatData *statistics) {
+    if (IsPlanningScans() && rte->rtekind == RTE_RELATION && !rte->inh &&
+        get_rel_relkind(rte->relid) == RELKIND_PARTITIONED_TABLE) {
+        const Base *base = FindBase(rte->relid);
+        HeapTuple tuple = base ? FindColumnStatistics(base, attno) : nullptr;
+        if (HeapTupleIsValid(tuple)) {
+            statistics->statsTuple = tuple;
+            statistics->freefunc = ReleaseSysCache;
+            statistics->acl_ok = MayReadStatistics(root, rte, attno);
+            return true;
+        }
+    }
+    return previous_relation_stats && previous_relation_stats(root, rte, attno, statistics);
+}
+
+// Expressions of keys.
+bool OnIndexStats(PlannerInfo *root, Oid index, AttrNumber attno, VariableStatData *statistics) {
+    if (IsPlanningScans()) {
+        Oid relid = IndexGetRelation(index, true);
+        const IndexTable *table = OidIsValid(relid) ? FindIndexTable(relid) : nullptr;
+        if (table && attno <= table->key.count) {
+            HeapTuple tuple = FindStatistics(relid, StoredColumn(relid, attno - 1));
+            if (HeapTupleIsValid(tuple)) {
+                statistics->statsTuple = tuple;
+                statistics->freefunc = ReleaseSysCache;
+                return true;
+            }
+        }
+    }
+    return previous_index_stats && previous_index_stats(root, index, attno, statistics);
+}
+
+} // namespace
+
+void InitializeScanStatistics() {
+    previous_relation_stats = get_relation_stats_hook;
+    get_relation_stats_hook = OnRelationStats;
+    previous_index_stats = get_index_stats_hook;
+    get_index_stats_hook = OnIndexStats;
+}
+
+} // namespace index_table
