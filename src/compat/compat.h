@@ -153,6 +153,9 @@ inline Oid CheckedUser(PlannerInfo *root, RangeTblEntry *rte) {
     return OidIsValid(user) ? user : GetUserId();
 }
 
+// Whether the planner itself sees that an index serves key = 1 OR key = 2.
+constexpr bool kMatchesOrClauses = PG_VERSION_NUM >= 180000;
+
 // A clause to estimate by.
 inline RestrictInfo *MakeRestrictInfo(PlannerInfo *root, Expr *clause, Index security_level) {
 #if PG_VERSION_NUM >= 160000

@@ -24,6 +24,56 @@ bool IsEquality(Node *clause) {
            op_mergejoinable(op->opno, exprType(static_cast<Node *>(linitial(op->args))));
 }
 
+// One arm of an OR as `left = right` with nothing of the query's relations on the right.
+OpExpr *ToArm(PlannerInfo *root, Node *node) {
+    if (!IsEquality(node))
+        return nullptr;
+    OpExpr *arm = reinterpret_cast<OpExpr *>(node);
+    if (bms_is_empty(pull_varnos(root, static_cast<Node *>(linitial(arm->args))))) {
+        arm = static_cast<OpExpr *>(copyObjectImpl(arm));
+        if (!OidIsValid(get_commutator(arm->opno)))
+            return nullptr;
+        CommuteOpExpr(arm);
+    }
+    Node *right = static_cast<Node *>(lsecond(arm->args));
+    return bms_is_empty(pull_varnos(root, right)) && !contain_volatile_functions(right) ? arm
+                                                                                        : nullptr;
+}
+
+// Null where the clause is no OR of equalities of one expression.
+Expr *MergeOr(PlannerInfo *root, Node *clause) {
+    if (compat::kMatchesOrClauses || !is_orclause(clause))
+        return nullptr;
+    OpExpr *first = nullptr;
+    List *values = NIL;
+    ListCell *cell;
+    foreach (cell, reinterpret_cast<BoolExpr *>(clause)->args) {
+        OpExpr *arm = ToArm(root, static_cast<Node *>(lfirst(cell)));
+        if (!arm || (first && (arm->opno != first->opno || arm->inputcollid != first->inputcollid ||
+                               !equal(linitial(arm->args), linitial(first->args)))))
+            return nullptr;
+        first = first ? first : arm;
+        values = lappend(values, lsecond(arm->args));
+    }
+    Node *value = static_cast<Node *>(linitial(values));
+    ArrayExpr *array = makeNode(ArrayExpr);
+    array->element_typeid = exprType(value);
+    array->array_typeid = get_array_type(array->element_typeid);
+    array->array_collid = exprCollation(value);
+    array->elements = values;
+    array->location = -1;
+    if (!OidIsValid(array->array_typeid))
+        return nullptr;
+    ScalarArrayOpExpr *any = makeNode(ScalarArrayOpExpr);
+    any->opno = first->opno;
+    set_sa_opfuncid(any);
+    any->useOr = true;
+    any->inputcollid = first->inputcollid;
+    any->args = list_make2(linitial(first->args), array);
+    any->location = -1;
+    return reinterpret_cast<Expr *>(eval_const_expressions(root, reinterpret_cast<Node *>(any)));
+}
+
 void AddOwn(Collector *collector, Expr *clause, Index security_level) {
     Clauses *clauses = collector->clauses;
     clauses->own =
@@ -41,6 +91,12 @@ void Collect(Collector *collector, Node *quals, Index security_level) {
         if (!bms_is_member(collector->relid, relids))
             continue;
         pull_varattnos(clause, collector->relid, &collector->clauses->columns);
+        if (Expr *merged = MergeOr(collector->root, clause)) {
+            MergedClause *note = palloc_object(MergedClause);
+            *note = {cell, merged};
+            collector->clauses->merged = lappend(collector->clauses->merged, note);
+            clause = reinterpret_cast<Node *>(merged);
+        }
         if (bms_membership(relids) == BMS_SINGLETON && !contain_volatile_functions(clause))
             AddOwn(collector, reinterpret_cast<Expr *>(clause), security_level);
     }
@@ -194,6 +250,14 @@ Clauses CollectClauses(PlannerInfo *root, Index relid) {
         pull_varattnos(reinterpret_cast<Node *>(target->expr), relid, &clauses.columns);
     }
     return clauses;
+}
+
+void ApplyMergedClauses(const Clauses *clauses) {
+    ListCell *cell;
+    foreach (cell, clauses->merged) {
+        MergedClause *note = static_cast<MergedClause *>(lfirst(cell));
+        lfirst(note->cell) = note->merged;
+    }
 }
 
 List *CollectOwnClauses(PlannerInfo *root, Index relid) {

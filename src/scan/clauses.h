@@ -14,15 +14,26 @@ struct JoinClause {
     OpExpr *clause;
 };
 
+// key = 1 OR key = 2 as key = ANY (ARRAY[1, 2]), which an index can serve; stands for the clause in
+// that cell of the query's join tree.
+struct MergedClause {
+    ListCell *cell;
+    Expr *merged;
+};
+
 struct Clauses {
     Index relid;
     List *own;          // RestrictInfos that concern the relation alone, row security's too
     List *joins;        // JoinClauses
+    List *merged;       // MergedClauses
     Bitmapset *columns; // the relation's, that these or ORDER BY refer to; offset as usual
     Index min_security; // the lowest security level of `own`
 };
 
 Clauses CollectClauses(PlannerInfo *root, Index relid);
+
+// Puts the merged clauses into the join tree, for the planner to find.
+void ApplyMergedClauses(const Clauses *clauses);
 
 // The clauses of another relation of the query, likewise.
 List *CollectOwnClauses(PlannerInfo *root, Index relid);

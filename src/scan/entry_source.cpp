@@ -19,6 +19,13 @@ namespace {
 
 // --- Conditions --------------------------------------------------------------
 
+template <typename T>
+T *CopyShallow(const Node *node) {
+    T *copy = palloc_object(T);
+    *copy = *reinterpret_cast<const T *>(node);
+    return copy;
+}
+
 // `qual` with columns of the B-tree, or positions of the entry, on its left.
 Node *OverEntry(Node *qual, List *columns, TupleDesc descriptor, const AttrNumber *attnos) {
     auto column = [&](int number) {
@@ -28,27 +35,33 @@ Node *OverEntry(Node *qual, List *columns, TupleDesc descriptor, const AttrNumbe
         Form_pg_attribute att = TupleDescAttr(descriptor, attno - 1);
         return makeVar(INDEX_VAR, attno, att->atttypid, att->atttypmod, att->attcollation, 0);
     };
-    Node *copy = static_cast<Node *>(copyObjectImpl(qual));
-    switch (nodeTag(copy)) {
-    case T_OpExpr:
-        linitial(reinterpret_cast<OpExpr *>(copy)->args) = column(0);
-        break;
-    case T_ScalarArrayOpExpr:
-        linitial(reinterpret_cast<ScalarArrayOpExpr *>(copy)->args) = column(0);
-        break;
-    case T_NullTest:
-        reinterpret_cast<NullTest *>(copy)->arg = reinterpret_cast<Expr *>(column(0));
-        break;
+    switch (nodeTag(qual)) {
+    case T_OpExpr: {
+        OpExpr *copy = CopyShallow<OpExpr>(qual);
+        copy->args = list_make2(column(0), lsecond(copy->args));
+        return reinterpret_cast<Node *>(copy);
+    }
+    case T_ScalarArrayOpExpr: {
+        ScalarArrayOpExpr *copy = CopyShallow<ScalarArrayOpExpr>(qual);
+        copy->args = list_make2(column(0), lsecond(copy->args));
+        return reinterpret_cast<Node *>(copy);
+    }
+    case T_NullTest: {
+        NullTest *copy = CopyShallow<NullTest>(qual);
+        copy->arg = reinterpret_cast<Expr *>(column(0));
+        return reinterpret_cast<Node *>(copy);
+    }
     case T_RowCompareExpr: {
-        ListCell *cell;
-        foreach (cell, reinterpret_cast<RowCompareExpr *>(copy)->largs)
-            lfirst(cell) = column(foreach_current_index(cell));
-        break;
+        RowCompareExpr *copy = CopyShallow<RowCompareExpr>(qual);
+        List *left = NIL;
+        for (int i = 0; i < list_length(copy->largs); i++)
+            left = lappend(left, column(i));
+        copy->largs = left;
+        return reinterpret_cast<Node *>(copy);
     }
     default:
-        elog(ERROR, "unexpected condition on an index table: %d", static_cast<int>(nodeTag(copy)));
+        elog(ERROR, "unexpected condition on an index table: %d", static_cast<int>(nodeTag(qual)));
     }
-    return copy;
 }
 
 List *QualsOverEntry(const ScanPlan *plan, TupleDesc descriptor, const AttrNumber *attnos) {

@@ -11,11 +11,12 @@ namespace {
 // Microseconds that things take, by which the two ways are weighed against each other. Measured;
 // only their proportions matter.
 constexpr double kScan = 8;          // to begin with an index table
-constexpr double kEntry = 0.4;       // to read an entry
-constexpr double kLookup = 4;        // to find the entries of another key
-constexpr double kFetch = 3;         // to find the row of an entry
-constexpr double kOpenLeaf = 12;     // before the first row of a partition
-constexpr double kPartition = 20;    // to plan, open and probe a partition natively
+constexpr double kEntry = 0.3;       // to read an entry
+constexpr double kLookup = 3;        // to find the entries of another key
+constexpr double kFetch = 2.2;       // to find the row of an entry
+constexpr double kOpenLeaf = 3;      // before the first row of a partition
+constexpr double kPlanPartition = 7; // to plan for a partition natively
+constexpr double kPartition = 8;     // to open and probe it
 constexpr double kProbe = 3;         // to probe it again
 constexpr double kNativeFetch = 1.5; // to fetch a row through a local index
 constexpr double kHashed = 0.25;     // to scan and hash a row natively
@@ -26,6 +27,17 @@ struct Costs {
     double own;
     double native;
     double rows;
+};
+
+// What there is to compare.
+struct Situation {
+    PlannerInfo *root;
+    RelOptInfo *rel;
+    const CandidateSet *set;
+    const Clauses *clauses;
+    const Bitmapset *selected; // columns
+    double partitions;         // that the query is not known to leave out
+    double native_start;       // before the first row natively
 };
 
 void Consider(Costs *best, double own, double native, double rows) {
@@ -77,19 +89,23 @@ double CountUnpruned(PlannerInfo *root, RelOptInfo *rel, const CandidateSet *set
 }
 
 // What reading `entries` entries and their rows costs; natively as many rows are fetched.
-void ConsiderRows(Costs *best, const Candidate *candidate, double entries, double partitions,
-                  const Bitmapset *selected) {
-    if (HoldsAll(candidate, selected))
-        Consider(best, kScan + entries * kEntry, partitions * kPartition + entries * kEntry,
-                 entries);
+void ConsiderRows(const Situation &situation, const Candidate *candidate, double entries,
+                  Costs *best) {
+    double native = situation.native_start;
+    if (HoldsAll(candidate, situation.selected))
+        Consider(best, kScan + entries * kEntry, native + entries * kEntry, entries);
     else
-        Consider(best, kScan + entries * (kEntry + kFetch) + Min(entries, partitions) * kOpenLeaf,
-                 partitions * kPartition + entries * kNativeFetch, entries);
+        Consider(best,
+                 kScan + entries * (kEntry + kFetch) +
+                     Min(entries, situation.partitions) * kOpenLeaf,
+                 native + entries * kNativeFetch, entries);
 }
 
 // The planner matches the clauses with the candidates, as if it had come that far.
-void ConsiderClauses(PlannerInfo *root, RelOptInfo *rel, const CandidateSet *set, double partitions,
-                     const Bitmapset *selected, Costs *best) {
+void ConsiderClauses(const Situation &situation, Costs *best) {
+    PlannerInfo *root = situation.root;
+    RelOptInfo *rel = situation.rel;
+    const CandidateSet *set = situation.set;
     create_index_paths(root, rel);
     ListCell *cell;
     foreach (cell, rel->pathlist) {
@@ -100,23 +116,20 @@ void ConsiderClauses(PlannerInfo *root, RelOptInfo *rel, const CandidateSet *set
             if (candidate.info != path->indexinfo)
                 continue;
             if (path->indexclauses != NIL)
-                ConsiderRows(best, &candidate,
-                             clamp_row_est(path->indexselectivity * candidate.entries), partitions,
-                             selected);
+                ConsiderRows(situation, &candidate,
+                             clamp_row_est(path->indexselectivity * candidate.entries), best);
             else if (candidate.table->predicate)
-                ConsiderRows(best, &candidate, candidate.entries, partitions, selected);
+                ConsiderRows(situation, &candidate, candidate.entries, best);
         }
     }
     for (const Candidate &candidate : std::span(set->candidates, set->count))
         foreach (cell, rel->baserestrictinfo)
             if (Expr *element = MatchElement(&candidate, rel->baserestrictinfo,
-                                             lfirst_node(RestrictInfo, cell)))
-                ConsiderRows(
-                    best, &candidate,
-                    clamp_row_est(clause_selectivity(root, reinterpret_cast<Node *>(element), 0,
-                                                     JOIN_INNER, nullptr) *
-                                  candidate.entries),
-                    partitions, selected);
+                                             lfirst_node(RestrictInfo, cell))) {
+                double share = clause_selectivity(root, reinterpret_cast<Node *>(element), 0,
+                                                  JOIN_INNER, nullptr);
+                ConsiderRows(situation, &candidate, clamp_row_est(share * candidate.entries), best);
+            }
 }
 
 bool IsEqualityOn(const Candidate *candidate, int column, RestrictInfo *restriction) {
@@ -133,8 +146,10 @@ bool IsEqualityOn(const Candidate *candidate, int column, RestrictInfo *restrict
 }
 
 // ORDER BY key LIMIT n: entries are read until n rows have passed the filter.
-void ConsiderOrder(PlannerInfo *root, RelOptInfo *rel, const CandidateSet *set, double partitions,
-                   const Bitmapset *selected, Costs *best) {
+void ConsiderOrder(const Situation &situation, Costs *best) {
+    PlannerInfo *root = situation.root;
+    RelOptInfo *rel = situation.rel;
+    const CandidateSet *set = situation.set;
     Query *query = root->parse;
     if (query->sortClause == NIL || root->limit_tuples <= 0 || query->groupClause != NIL ||
         query->groupingSets != NIL || query->hasAggs || query->distinctClause != NIL ||
@@ -193,7 +208,7 @@ void ConsiderOrder(PlannerInfo *root, RelOptInfo *rel, const CandidateSet *set, 
         if (is_range && list_length(rel->baserestrictinfo) <= column + 2)
             filter = 1;
         double entries = Min(root->limit_tuples / filter, bound);
-        ConsiderRows(best, &candidate, clamp_row_est(entries), partitions, selected);
+        ConsiderRows(situation, &candidate, clamp_row_est(entries), best);
     }
 }
 
@@ -248,8 +263,12 @@ double EstimateOtherRelation(PlannerInfo *root, Index relid) {
 }
 
 // key = column of another relation: a look-up for each of its rows.
-void ConsiderJoins(PlannerInfo *root, RelOptInfo *rel, const CandidateSet *set,
-                   const Clauses *clauses, double partitions, Costs *best) {
+void ConsiderJoins(const Situation &situation, Costs *best) {
+    PlannerInfo *root = situation.root;
+    RelOptInfo *rel = situation.rel;
+    const CandidateSet *set = situation.set;
+    const Clauses *clauses = situation.clauses;
+    double partitions = situation.partitions;
     if (clauses->joins == NIL || estimating == root)
         return;
     PlannerInfo *outer = estimating;
@@ -277,12 +296,28 @@ void ConsiderJoins(PlannerInfo *root, RelOptInfo *rel, const CandidateSet *set,
             double rows = lookups * candidate.entries / Max(keys, 1);
             double own = kScan + lookups * kLookup + rows * (kEntry + kFetch) +
                          Min(rows, partitions) * kOpenLeaf;
-            double native = partitions * kPartition + rows * kNativeFetch +
+            double native = situation.native_start + rows * kNativeFetch +
                             Min(lookups * partitions * kProbe, rel->tuples * kHashed);
             Consider(best, own, native, rows);
         }
     }
     estimating = outer;
+}
+
+bool IsParameter(Node *node, void *context) {
+    if (!node)
+        return false;
+    if (IsA(node, Param) && reinterpret_cast<Param *>(node)->paramkind == PARAM_EXTERN)
+        return true;
+    return compat::WalkExpression(node, IsParameter, context);
+}
+
+bool HasParameters(const Clauses *clauses) {
+    ListCell *cell;
+    foreach (cell, clauses->own)
+        if (IsParameter(reinterpret_cast<Node *>(lfirst_node(RestrictInfo, cell)->clause), nullptr))
+            return true;
+    return false;
 }
 
 } // namespace
@@ -298,9 +333,18 @@ bool IsWorthwhile(PlannerInfo *root, RelOptInfo *rel, CandidateSet *set, const C
     set_baserel_size_estimates(root, rel);
     constexpr double kHopeless = 1e300;
     Costs best = {.own = kHopeless, .native = 0, .rows = 0};
-    ConsiderClauses(root, rel, set, partitions, selected, &best);
-    ConsiderOrder(root, rel, set, partitions, selected, &best);
-    ConsiderJoins(root, rel, set, clauses, partitions, &best);
+    // A plan for parameters yet unknown is made once and run often.
+    bool is_generic = root->glob->boundParams == nullptr && HasParameters(clauses);
+    Situation situation = {root,
+                           rel,
+                           set,
+                           clauses,
+                           selected,
+                           partitions,
+                           partitions * (is_generic ? kPartition : kPlanPartition + kPartition)};
+    ConsiderClauses(situation, &best);
+    ConsiderOrder(situation, &best);
+    ConsiderJoins(situation, &best);
     set->partitions = partitions;
     set->expected_rows = Min(best.rows, rel->rows);
 

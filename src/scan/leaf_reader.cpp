@@ -65,10 +65,11 @@ Relation ChooseIndex(LeafReader *reader, OpenLeaf *leaf) {
     return chosen;
 }
 
-// Whether the snapshot sees that the partition, or one above it, is about to be detached
-// concurrently.
-bool IsBeingDetached(Oid relid, Snapshot snapshot) {
+// Whether the partition, or one above it, is marked to be detached concurrently (`pending`), and
+// whether the snapshot sees that.
+bool ReadDetached(Oid relid, Snapshot snapshot, bool *pending) {
     bool detached = false;
+    *pending = false;
     while (!detached && get_rel_relispartition(relid)) {
         Relation inherits = table_open(InheritsRelationId, AccessShareLock);
         ScanKeyData key;
@@ -81,12 +82,40 @@ bool IsBeingDetached(Oid relid, Snapshot snapshot) {
         if (HeapTupleIsValid(tuple)) {
             Form_pg_inherits form = reinterpret_cast<Form_pg_inherits>(GETSTRUCT(tuple));
             relid = form->inhparent;
+            *pending = *pending || form->inhdetachpending;
             detached = form->inhdetachpending &&
                        !XidInMVCCSnapshot(HeapTupleHeaderGetXmin(tuple->t_data), snapshot);
         }
         systable_endscan(scan);
         table_close(inherits, AccessShareLock);
     }
+    return detached;
+}
+
+// Whether the snapshot sees that the partition is about to be detached. That hardly any is, is
+// remembered as long as nothing at all changes.
+bool IsBeingDetached(Oid relid, Snapshot snapshot) {
+    static constinit HTAB *attached = nullptr;
+    static constinit uint64 attached_since = 0;
+    if (attached && attached_since != CacheGeneration()) {
+        hash_destroy(attached);
+        attached = nullptr;
+    }
+    if (!attached) {
+        HASHCTL control = {};
+        control.keysize = sizeof(Oid);
+        control.entrysize = sizeof(Oid);
+        control.hcxt = CacheMemoryContext;
+        attached = hash_create("index_table attached partitions", 64, &control,
+                               HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+        attached_since = CacheGeneration();
+    }
+    if (hash_search(attached, &relid, HASH_FIND, nullptr))
+        return false;
+    bool pending;
+    bool detached = ReadDetached(relid, snapshot, &pending);
+    if (!pending && attached_since == CacheGeneration())
+        hash_search(attached, &relid, HASH_ENTER, nullptr);
     return detached;
 }
 
@@ -117,25 +146,53 @@ void OpenPartition(LeafReader *reader, OpenLeaf *leaf) {
 void BeginLeafReader(LeafReader *reader, const IndexTable *table, Relation base,
                      Snapshot snapshot) {
     *reader = {.table = table, .base = base, .snapshot = snapshot, .memory = CurrentMemoryContext};
-    HASHCTL control = {};
-    control.keysize = sizeof(int32);
-    control.entrysize = sizeof(OpenLeaf);
-    control.hcxt = CurrentMemoryContext;
-    reader->leaves =
-        hash_create("index_table leaves read", 16, &control, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 }
 
 namespace {
 
+struct LeafByNumber {
+    int32 partition_id; // hash key
+    OpenLeaf *leaf;
+};
+
+void AddByNumber(LeafReader *reader, OpenLeaf *leaf) {
+    static_cast<LeafByNumber *>(
+        hash_search(reader->by_number, &leaf->partition_id, HASH_ENTER, nullptr))
+        ->leaf = leaf;
+}
+
+OpenLeaf *FindEntry(LeafReader *reader, int32 partition_id) {
+    if (reader->by_number) {
+        void *found = hash_search(reader->by_number, &partition_id, HASH_FIND, nullptr);
+        return found ? static_cast<LeafByNumber *>(found)->leaf : nullptr;
+    }
+    OpenLeaf *leaf = reader->leaves;
+    while (leaf && leaf->partition_id != partition_id)
+        leaf = leaf->next;
+    return leaf;
+}
+
 OpenLeaf *GetEntry(LeafReader *reader, int32 partition_id) {
-    OpenLeaf *leaf = reader->last;
-    if (leaf && leaf->partition_id == partition_id)
-        return leaf;
-    bool found;
-    leaf = static_cast<OpenLeaf *>(hash_search(reader->leaves, &partition_id, HASH_ENTER, &found));
-    if (!found) {
-        memset(leaf, 0, sizeof(OpenLeaf));
+    if (reader->last && reader->last->partition_id == partition_id)
+        return reader->last;
+    OpenLeaf *leaf = FindEntry(reader, partition_id);
+    if (!leaf) {
+        leaf = static_cast<OpenLeaf *>(MemoryContextAllocZero(reader->memory, sizeof(OpenLeaf)));
         leaf->partition_id = partition_id;
+        leaf->next = reader->leaves;
+        reader->leaves = leaf;
+        if (++reader->count == LeafReader::kFew) {
+            HASHCTL control = {};
+            control.keysize = sizeof(int32);
+            control.entrysize = sizeof(LeafByNumber);
+            control.hcxt = reader->memory;
+            reader->by_number = hash_create("index_table leaves read", 64, &control,
+                                            HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+            for (OpenLeaf *known = reader->leaves; known; known = known->next)
+                AddByNumber(reader, known);
+        } else if (reader->by_number) {
+            AddByNumber(reader, leaf);
+        }
     }
     return reader->last = leaf;
 }
@@ -190,9 +247,7 @@ bool NextRow(LeafReader *reader, OpenLeaf *leaf) {
 }
 
 void EndLeafReader(LeafReader *reader) {
-    HASH_SEQ_STATUS status;
-    hash_seq_init(&status, reader->leaves);
-    while (OpenLeaf *leaf = static_cast<OpenLeaf *>(hash_seq_search(&status))) {
+    for (OpenLeaf *leaf = reader->leaves; leaf; leaf = leaf->next) {
         if (!leaf->rel)
             continue;
         if (leaf->scan) {
@@ -204,7 +259,8 @@ void EndLeafReader(LeafReader *reader) {
         ExecDropSingleTupleTableSlot(leaf->slot);
         relation_close(leaf->rel, NoLock);
     }
-    hash_destroy(reader->leaves);
+    if (reader->by_number)
+        hash_destroy(reader->by_number);
 }
 
 } // namespace index_table

@@ -7,9 +7,10 @@ namespace index_table {
 
 // A partition being read.
 struct OpenLeaf {
-    int32 partition_id; // hash key
-    Relation rel;       // null: the partition is gone, or not to be seen by the snapshot
-    Relation index;     // by which the identity finds rows; null: none can, the leaf is scanned
+    int32 partition_id;
+    OpenLeaf *next;
+    Relation rel;   // null: the partition is gone, or not to be seen by the snapshot
+    Relation index; // by which the identity finds rows; null: none can, the leaf is scanned
     IndexScanDesc scan;
     TableScanDesc table_scan;
     int key_count;
@@ -23,12 +24,15 @@ struct OpenLeaf {
 };
 
 struct LeafReader {
+    static constexpr int kFew = 8;
     const IndexTable *table;
     Relation base;
     Snapshot snapshot;
     MemoryContext memory; // of what lives as long as the reader
-    HTAB *leaves;
+    OpenLeaf *leaves;     // a list
     OpenLeaf *last;
+    int count;
+    HTAB *by_number; // made when there are more than a few
     int opened;
 };
 

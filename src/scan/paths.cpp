@@ -177,7 +177,7 @@ Plan *PlanScan(PlannerInfo *root, RelOptInfo *rel, CustomPath *best, List *targe
             if (!implied && !is_redundant_with_indexclauses(restriction, index_path->indexclauses))
                 filter = lappend(filter, restriction);
         }
-        root->glob->relationOids = lappend_oid(root->glob->relationOids, plan.index_table);
+        NoteUse(candidate->table);
     }
     filter = extract_actual_clauses(filter, false);
     plan.columns = NeededColumns(rel, list_concat(list_copy(filter), plan.recheck));

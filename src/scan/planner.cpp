@@ -19,6 +19,8 @@ get_relation_info_hook_type previous_relation_info;
 
 // Base tables marked in the queries being planned; what the other hooks do is for them alone.
 constinit int marked = 0;
+// Index tables that the plan being made reads.
+constinit List *used_index_tables = NIL;
 
 // --- Marking -----------------------------------------------------------------
 
@@ -120,7 +122,10 @@ CandidateSet *Decide(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte) {
         return OfferCandidates(root, rel, base, AllColumns(rel));
     Clauses clauses = CollectClauses(root, rel->relid);
     CandidateSet *set = OfferCandidates(root, rel, base, clauses.columns);
-    return set && IsWorthwhile(root, rel, set, &clauses) ? set : nullptr;
+    if (!set || !IsWorthwhile(root, rel, set, &clauses))
+        return nullptr;
+    ApplyMergedClauses(&clauses);
+    return set;
 }
 
 // Undoes the mark: the planner learns what it would have learnt without it.
@@ -161,9 +166,8 @@ void OnRelationInfo(PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo *re
 // them before it is found valid, as it does the base tables.
 void LockWithPlan(PlannedStmt *plan) {
     ListCell *cell;
-    foreach (cell, plan->relationOids) {
-        if (!FindIndexTable(lfirst_oid(cell)))
-            continue;
+    foreach (cell, used_index_tables) {
+        plan->relationOids = list_append_unique_oid(plan->relationOids, lfirst_oid(cell));
         RangeTblEntry *rte = makeNode(RangeTblEntry);
         rte->rtekind = RTE_RELATION;
         rte->relid = lfirst_oid(cell);
@@ -187,7 +191,9 @@ void UnmarkRest(PlannedStmt *plan) {
 PlannedStmt *OnPlanner(Query *query, const char *text, int options, ParamListInfo params) {
     // Planning may plan again: functions are simplified by running them.
     int outer_marked = marked;
+    List *outer_used = used_index_tables;
     marked = 0;
+    used_index_tables = NIL;
     // A cursor of SQL may be used in WHERE CURRENT OF, which looks for the partition's own scan.
     if (GetScanPolicy() != ScanPolicy::Off && !(options & CURSOR_OPT_FAST_PLAN) &&
         OidIsValid(ExtensionSchema()))
@@ -200,6 +206,7 @@ PlannedStmt *OnPlanner(Query *query, const char *text, int options, ParamListInf
         LockWithPlan(plan);
     }
     marked = outer_marked;
+    used_index_tables = outer_used;
     return plan;
 }
 
@@ -207,6 +214,10 @@ PlannedStmt *OnPlanner(Query *query, const char *text, int options, ParamListInf
 
 bool IsPlanningScans() {
     return marked > 0;
+}
+
+void NoteUse(const IndexTable *table) {
+    used_index_tables = list_append_unique_oid(used_index_tables, table->relid);
 }
 
 bool IsMarked(const RangeTblEntry *rte) {

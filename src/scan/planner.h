@@ -1,6 +1,6 @@
 #pragma once
 
-#include "pg.h"
+#include "catalog/definition.h"
 
 namespace index_table {
 
@@ -11,6 +11,9 @@ bool IsPlanningScans();
 bool IsMarked(const RangeTblEntry *rte);
 // The planner has made its paths for a marked entry: what executes it is told the truth.
 void RestoreRelationKind(RangeTblEntry *rte);
+
+// The plan being made reads an index table.
+void NoteUse(const IndexTable *table);
 
 void InitializePlanner();
 
