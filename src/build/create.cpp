@@ -488,6 +488,47 @@ void Drop(Oid relid) {
         ForgetIndexTable(relid, base);
 }
 
+bool NamesLibrary(const char *libraries) {
+    return libraries && strstr(libraries, "index_table") != nullptr;
+}
+
+// Whether sessions of this database load the library when they begin, as far as this one can tell:
+// from its own settings, or those that the database was given since.
+bool IsPreloaded() {
+    for (const char *setting :
+         {"shared_preload_libraries", "session_preload_libraries", "local_preload_libraries"})
+        if (NamesLibrary(GetConfigOption(setting, true, false)))
+            return true;
+    Relation settings = table_open(DbRoleSettingRelationId, AccessShareLock);
+    ScanKeyData key;
+    ScanKeyInit(&key, Anum_pg_db_role_setting_setdatabase, BTEqualStrategyNumber, F_OIDEQ,
+                ObjectIdGetDatum(MyDatabaseId));
+    SysScanDesc scan =
+        systable_beginscan(settings, DbRoleSettingDatidRolidIndexId, true, nullptr, 1, &key);
+    bool found = false;
+    while (HeapTuple tuple = systable_getnext(scan)) {
+        bool isnull;
+        Datum values = heap_getattr(tuple, Anum_pg_db_role_setting_setconfig,
+                                    RelationGetDescr(settings), &isnull);
+        found = found || (!isnull && NamesLibrary(OidOutputFunctionCall(F_ARRAY_OUT, values)));
+    }
+    systable_endscan(scan);
+    table_close(settings, AccessShareLock);
+    return found;
+}
+
+void AdviseToPreload() {
+    if (IsPreloaded())
+        return;
+    const char *others = GetConfigOption("session_preload_libraries", true, false);
+    ereport(NOTICE,
+            (errmsg("queries use index tables only in sessions that have loaded \"index_table\""),
+             errhint("For the sessions to come: ALTER DATABASE %s SET session_preload_libraries = "
+                     "%s%sindex_table; for this one: LOAD 'index_table'.",
+                     quote_identifier(get_database_name(MyDatabaseId)), others ? others : "",
+                     others && *others ? ", " : "")));
+}
+
 } // namespace
 } // namespace index_table
 
@@ -495,7 +536,9 @@ using namespace index_table;
 
 SQL_FUNCTION(index_table_create) {
     PreventCommandDuringRecovery("index_table.create()");
-    PG_RETURN_OID(Create(ReadArguments(fcinfo)));
+    Oid index_table = Create(ReadArguments(fcinfo));
+    AdviseToPreload();
+    PG_RETURN_OID(index_table);
 }
 
 SQL_FUNCTION(index_table_drop) {

@@ -153,7 +153,7 @@ const Base *FindBase(Oid relid) {
         MemoryContextSetParent(entry->base->context, outdated);
         entry->base = nullptr;
     }
-    if ((entry && entry->is_none) || !OidIsValid(ExtensionSchema()))
+    if ((entry && entry->is_none) || !IsInstalled())
         return nullptr;
     uint64 before = generation;
     if (ListIndexTables(relid) == NIL) {

@@ -80,6 +80,11 @@ void SetIncludedNames(CatalogScan &scan, HeapTuple tuple, Datum *names, int coun
 
 } // namespace
 
+bool IsInstalled() {
+    Oid schema = ExtensionSchema();
+    return OidIsValid(schema) && OidIsValid(get_relname_relid("definition", schema));
+}
+
 Oid ExtensionSchema() {
     return get_namespace_oid("index_table", true);
 }

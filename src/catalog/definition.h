@@ -145,6 +145,8 @@ List *ListIndexTables(Oid base);
 // The base of an index table as recorded; InvalidOid where it is none.
 Oid RecordedBase(Oid index_table);
 
+// Whether this database has the extension: its schema outlives it.
+bool IsInstalled();
 // Oid of the extension's schema; InvalidOid where the extension is not installed.
 Oid ExtensionSchema();
 // Oid of a relation in the extension's schema; raises XX000 where it is missing.

@@ -57,30 +57,60 @@ bool HoldsAll(const Candidate *candidate, const Bitmapset *selected) {
     return true;
 }
 
-// Partitions that are left when the clauses on the partition key have been applied.
+// Whether a clause says that a column of the partition key, or an expression in it, equals
+// something.
+bool PinsColumn(RestrictInfo *restriction, const Node *column, Oid opfamily) {
+    OpExpr *clause = reinterpret_cast<OpExpr *>(restriction->clause);
+    if (!IsA(clause, OpExpr) || list_length(clause->args) != 2)
+        return false;
+    for (int side = 0; side < 2; side++)
+        if (equal(StripRelabels(static_cast<Node *>(list_nth(clause->args, side))), column))
+            return op_in_opfamily(clause->opno, opfamily) &&
+                   op_mergejoinable(clause->opno, exprType(column));
+    return false;
+}
+
+// Partitions that are left when the clauses on the partition key have been applied; one where they
+// determine it, be it only when the query runs.
 double CountUnpruned(PlannerInfo *root, RelOptInfo *rel, const CandidateSet *set,
                      const Clauses *clauses) {
     double total = CountPartitions(set->base, kManyPartitions);
     Relation base = table_open(set->base->relid, NoLock);
     PartitionKey key = RelationGetPartitionKey(base);
-    Bitmapset *first = nullptr;
-    if (key->partattrs[0] != 0)
-        first = bms_make_singleton(key->partattrs[0] - FirstLowInvalidHeapAttributeNumber);
-    else
-        pull_varattnos(static_cast<Node *>(linitial(key->partexprs)), 1, &first);
-    Bitmapset *restricted = nullptr;
-    ListCell *cell;
-    foreach (cell, clauses->own)
-        pull_varattnos(reinterpret_cast<Node *>(lfirst_node(RestrictInfo, cell)->clause),
-                       clauses->relid, &restricted);
-    bool may_prune = bms_is_subset(first, restricted);
+    bool first_is_restricted = false;
+    bool is_pinned = true;
+    ListCell *expr_cell = list_head(key->partexprs);
+    for (int i = 0; i < key->partnatts; i++) {
+        Node *column;
+        if (key->partattrs[i] != 0) {
+            column =
+                reinterpret_cast<Node *>(makeVar(rel->relid, key->partattrs[i], key->parttypid[i],
+                                                 key->parttypmod[i], key->parttypcoll[i], 0));
+        } else {
+            column = static_cast<Node *>(copyObjectImpl(lfirst(expr_cell)));
+            ChangeVarNodes(column, 1, rel->relid, 0);
+            expr_cell = lnext(key->partexprs, expr_cell);
+        }
+        Bitmapset *referenced = nullptr;
+        pull_varattnos(column, rel->relid, &referenced);
+        first_is_restricted =
+            first_is_restricted || (i == 0 && bms_is_subset(referenced, clauses->columns));
+        bool pins = false;
+        ListCell *cell;
+        foreach (cell, clauses->own)
+            pins =
+                pins || PinsColumn(lfirst_node(RestrictInfo, cell), column, key->partopfamily[i]);
+        is_pinned = is_pinned && pins;
+    }
     table_close(base, NoLock);
-    if (!may_prune)
+    if (is_pinned)
+        return 1;
+    if (!first_is_restricted)
         return total;
     // PostgreSQL's own pruning, on a copy that knows of the partitions.
     RelOptInfo native = *rel;
     native.fdw_private = nullptr;
-    get_relation_info(root, set->base->relid, true, &native);
+    GetNativeInfo(root, set->base->relid, &native);
     native.baserestrictinfo = clauses->own;
     if (!native.part_scheme || native.nparts <= 0)
         return total;
@@ -360,7 +390,8 @@ bool IsWorthwhile(PlannerInfo *root, RelOptInfo *rel, CandidateSet *set, const C
 
     if (GetScanPolicy() == ScanPolicy::Force)
         return best.own < kHopeless;
-    return best.own < best.native;
+    // Nothing beats asking the one partition that can have the rows.
+    return partitions > 1 && best.own < best.native;
 }
 
 } // namespace index_table

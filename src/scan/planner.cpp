@@ -17,8 +17,10 @@ namespace {
 planner_hook_type previous_planner;
 get_relation_info_hook_type previous_relation_info;
 
-// Base tables marked in the queries being planned; what the other hooks do is for them alone.
-constinit int marked = 0;
+// Whether base tables may be scanned through index tables in the query being planned.
+constinit bool is_planning = false;
+// Whether the planner is being asked about a partitioned table as such.
+constinit bool is_asking_natively = false;
 // Index tables that the plan being made reads.
 constinit List *used_index_tables = NIL;
 
@@ -62,10 +64,8 @@ bool MarkQuery(Query *query) {
             rte->relkind != RELKIND_PARTITIONED_TABLE || index == query->resultRelation)
             continue;
         const Base *base = FindBase(rte->relid);
-        if (base && ServesScans(base)) {
+        if (base && ServesScans(base))
             Mark(rte);
-            marked++;
-        }
     }
     foreach (cell, query->cteList)
         MarkSublinks(lfirst_node(CommonTableExpr, cell)->ctequery, nullptr);
@@ -142,16 +142,40 @@ void PlanNatively(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte) {
         if (lfirst_node(ForeignKeyOptInfo, cell)->con_relid != rel->relid)
             foreign_keys = lappend(foreign_keys, lfirst(cell));
     root->fkey_list = foreign_keys;
-    get_relation_info(root, rte->relid, true, rel);
+    GetNativeInfo(root, rte->relid, rel);
+}
+
+// Forgets what the planner has learnt of a table's partitions.
+void ForgetPartitions(RelOptInfo *rel) {
+    rel->part_scheme = nullptr;
+    rel->nparts = -1;
+    rel->boundinfo = nullptr;
+    rel->partition_qual = NIL;
+    rel->partexprs = nullptr;
+    rel->nullable_partexprs = nullptr;
+}
+
+// References that were not there to be marked: functions that were replaced by their queries bring
+// them. They cost what they cost natively, once a session, to look at the partitions.
+bool MarkLate(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte) {
+    const Base *base = rel->reloptkind == RELOPT_BASEREL &&
+                               rte->relkind == RELKIND_PARTITIONED_TABLE && !is_asking_natively
+                           ? FindBase(rte->relid)
+                           : nullptr;
+    if (!base || !ServesScans(base))
+        return false;
+    Mark(rte);
+    ForgetPartitions(rel);
+    return true;
 }
 
 void OnRelationInfo(PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo *rel) {
     if (previous_relation_info)
         previous_relation_info(root, relid, inhparent, rel);
-    if (marked == 0 || inhparent)
+    if (!is_planning)
         return;
     RangeTblEntry *rte = root->simple_rte_array[rel->relid];
-    if (!IsMarked(rte))
+    if (inhparent ? !MarkLate(root, rel, rte) : !IsMarked(rte))
         return;
     rel->indexlist = NIL; // the partitioned indexes of the parent
     if (CandidateSet *set = Decide(root, rel, rte))
@@ -190,22 +214,22 @@ void UnmarkRest(PlannedStmt *plan) {
 
 PlannedStmt *OnPlanner(Query *query, const char *text, int options, ParamListInfo params) {
     // Planning may plan again: functions are simplified by running them.
-    int outer_marked = marked;
+    bool outer_is_planning = is_planning;
     List *outer_used = used_index_tables;
-    marked = 0;
     used_index_tables = NIL;
+    is_asking_natively = false;
     // A cursor of SQL may be used in WHERE CURRENT OF, which looks for the partition's own scan.
-    if (GetScanPolicy() != ScanPolicy::Off && !(options & CURSOR_OPT_FAST_PLAN) &&
-        OidIsValid(ExtensionSchema()))
+    is_planning = GetScanPolicy() != ScanPolicy::Off && !(options & CURSOR_OPT_FAST_PLAN) &&
+                  IsInstalled();
+    if (is_planning)
         MarkQuery(query);
-    bool any = marked > 0;
     PlannedStmt *plan = previous_planner ? previous_planner(query, text, options, params)
                                          : standard_planner(query, text, options, params);
-    if (any) {
+    if (is_planning) {
         UnmarkRest(plan);
         LockWithPlan(plan);
     }
-    marked = outer_marked;
+    is_planning = outer_is_planning;
     used_index_tables = outer_used;
     return plan;
 }
@@ -213,11 +237,17 @@ PlannedStmt *OnPlanner(Query *query, const char *text, int options, ParamListInf
 } // namespace
 
 bool IsPlanningScans() {
-    return marked > 0;
+    return is_planning;
 }
 
 void NoteUse(const IndexTable *table) {
     used_index_tables = list_append_unique_oid(used_index_tables, table->relid);
+}
+
+void GetNativeInfo(PlannerInfo *root, Oid relid, RelOptInfo *rel) {
+    is_asking_natively = true;
+    get_relation_info(root, relid, true, rel);
+    is_asking_natively = false;
 }
 
 bool IsMarked(const RangeTblEntry *rte) {

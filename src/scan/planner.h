@@ -12,6 +12,9 @@ bool IsMarked(const RangeTblEntry *rte);
 // The planner has made its paths for a marked entry: what executes it is told the truth.
 void RestoreRelationKind(RangeTblEntry *rte);
 
+// What the planner would know of the parent of partitions.
+void GetNativeInfo(PlannerInfo *root, Oid relid, RelOptInfo *rel);
+
 // The plan being made reads an index table.
 void NoteUse(const IndexTable *table);
 

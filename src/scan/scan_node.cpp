@@ -338,9 +338,8 @@ void Explain(CustomScanState *node, List *ancestors, ExplainState *es) {
     if (scan->plan.quals != NIL) {
         List *context = set_deparse_context_plan(es->deparse_cxt, node->ss.ps.plan, ancestors);
         Node *condition = reinterpret_cast<Node *>(make_ands_explicit(scan->plan.quals));
-        bool prefix = list_length(es->rtable) > 1 || es->verbose;
-        ExplainPropertyText("Index Cond", deparse_expression(condition, context, prefix, false),
-                            es);
+        ExplainPropertyText("Index Cond",
+                            deparse_expression(condition, context, es->verbose, false), es);
     }
     if (!es->analyze || !scan->is_open)
         return;
