@@ -68,8 +68,7 @@ void OnRelcacheInvalidation(Datum, Oid relid) {
         leaves_outdated = true;
         return;
     }
-    if (BaseEntry *entry =
-            static_cast<BaseEntry *>(hash_search(bases, &relid, HASH_FIND, nullptr)))
+    if (BaseEntry *entry = static_cast<BaseEntry *>(hash_search(bases, &relid, HASH_FIND, nullptr)))
         entry->is_none = false;
     WatchedRelation *relation =
         static_cast<WatchedRelation *>(hash_search(watched, &relid, HASH_FIND, nullptr));

@@ -219,8 +219,8 @@ PlannedStmt *OnPlanner(Query *query, const char *text, int options, ParamListInf
     used_index_tables = NIL;
     is_asking_natively = false;
     // A cursor of SQL may be used in WHERE CURRENT OF, which looks for the partition's own scan.
-    is_planning = GetScanPolicy() != ScanPolicy::Off && !(options & CURSOR_OPT_FAST_PLAN) &&
-                  IsInstalled();
+    is_planning =
+        GetScanPolicy() != ScanPolicy::Off && !(options & CURSOR_OPT_FAST_PLAN) && IsInstalled();
     if (is_planning)
         MarkQuery(query);
     PlannedStmt *plan = previous_planner ? previous_planner(query, text, options, params)
