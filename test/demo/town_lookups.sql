@@ -4,6 +4,4 @@ SELECT array_agg((t.name, l.name)::demo.key) AS keys
   JOIN demo.town t ON t.n = floor(480 * demo.u(i, 22))::int
   JOIN demo.last_name l ON l.n = floor(240 * demo.u(i, 23))::int \gset
 SELECT demo.time_lookups('strategies', :'variant', 'look-up: whole rows', :'whole', :'keys');
-\if :{?part}
 SELECT demo.time_lookups('strategies', :'variant', 'look-up: name, phone', :'part', :'keys');
-\endif
