@@ -4,7 +4,7 @@ namespace index_table {
 namespace {
 
 // A bigger batch meets more of the same index pages, and costs memory: of one buffer, of all.
-constexpr uint32 kFlushRows = 250000;
+constexpr uint32 kFlushRows = 320000;
 constexpr Size kFlushBytes = 48 * 1024 * 1024;
 constexpr int kKeptBuffers = 64;
 constexpr uint32 kKeptCapacity = 1024;
@@ -169,7 +169,10 @@ TupleDesc FirstColumns(TupleDesc descriptor, int count) {
 
 void Append(ChangeBuffer *buffer, const Change &change) {
     if (buffer->count == buffer->capacity) {
-        buffer->capacity *= 2;
+        // Never much more than what is flushed at once: the array is the larger part of the memory.
+        uint32 doubled = buffer->capacity * 2;
+        buffer->capacity =
+            buffer->capacity < kFlushRows ? Min(doubled, kFlushRows + kFirstCapacity) : doubled;
         buffer->changes = static_cast<Change *>(
             repalloc_huge(buffer->changes, sizeof(Change) * buffer->capacity));
     }

@@ -91,6 +91,13 @@ bool NeedsSystemColumns(PlannerInfo *root, RangeTblEntry *rte, Index relid) {
     return false;
 }
 
+// Whether a reference is one that index tables can serve: to be read, neither changed nor locked.
+bool MayServe(PlannerInfo *root, const RelOptInfo *rel, const RangeTblEntry *rte) {
+    return rel->reloptkind == RELOPT_BASEREL && !rte->tablesample &&
+           !get_plan_rowmark(root->rowMarks, rel->relid) &&
+           static_cast<int>(rel->relid) != root->parse->resultRelation;
+}
+
 // The planner answers min() and max() by queries of their own, planned by now: where index tables
 // serve those, this one, which it will not run, need not be planned over every partition.
 bool IsAnsweredByMinMax(PlannerInfo *root, Index relid) {
@@ -112,11 +119,8 @@ bool IsAnsweredByMinMax(PlannerInfo *root, Index relid) {
 }
 
 CandidateSet *Decide(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte) {
-    const Base *base = FindBase(rte->relid);
-    if (!base || rel->reloptkind != RELOPT_BASEREL || rte->tablesample ||
-        get_plan_rowmark(root->rowMarks, rel->relid) ||
-        static_cast<int>(rel->relid) == root->parse->resultRelation ||
-        NeedsSystemColumns(root, rte, rel->relid))
+    const Base *base = MayServe(root, rel, rte) ? FindBase(rte->relid) : nullptr;
+    if (!base || NeedsSystemColumns(root, rte, rel->relid))
         return nullptr;
     if (IsAnsweredByMinMax(root, rel->relid))
         return OfferCandidates(root, rel, base, AllColumns(rel));
@@ -158,10 +162,9 @@ void ForgetPartitions(RelOptInfo *rel) {
 // References that were not there to be marked: functions that were replaced by their queries bring
 // them. They cost what they cost natively, once a session, to look at the partitions.
 bool MarkLate(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte) {
-    const Base *base = rel->reloptkind == RELOPT_BASEREL &&
-                               rte->relkind == RELKIND_PARTITIONED_TABLE && !is_asking_natively
-                           ? FindBase(rte->relid)
-                           : nullptr;
+    bool may_mark = rte->relkind == RELKIND_PARTITIONED_TABLE && !is_asking_natively &&
+                    MayServe(root, rel, rte);
+    const Base *base = may_mark ? FindBase(rte->relid) : nullptr;
     if (!base || !ServesScans(base))
         return false;
     Mark(rte);
