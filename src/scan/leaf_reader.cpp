@@ -213,8 +213,14 @@ OpenLeaf *GetLeaf(LeafReader *reader, int32 partition_id) {
 bool IsReadable(LeafReader *reader, int32 partition_id) {
     OpenLeaf *leaf = GetEntry(reader, partition_id);
     if (!leaf->is_known) {
+        // Locked like a partition that is read: what has been shown must not be truncated before the
+        // transaction ends.
         Oid relid = FindPartition(reader->table->base, partition_id);
-        leaf->is_readable = OidIsValid(relid) && !IsBeingDetached(relid, reader->snapshot);
+        if (OidIsValid(relid)) {
+            LockRelationOid(relid, AccessShareLock);
+            leaf->is_readable = FindPartition(reader->table->base, partition_id) == relid &&
+                                !IsBeingDetached(relid, reader->snapshot);
+        }
         leaf->is_known = true;
     }
     return leaf->is_readable;

@@ -43,7 +43,8 @@ void BeginLeafReader(LeafReader *reader, const IndexTable *table, Relation base,
 // Null where there is none.
 OpenLeaf *GetLeaf(LeafReader *reader, int32 partition_id);
 
-// Whether the snapshot may see rows of the partition with a number; the partition is not opened.
+// Whether the snapshot may see rows of the partition with a number, which is locked with
+// AccessShareLock until the end of the transaction but not opened.
 bool IsReadable(LeafReader *reader, int32 partition_id);
 
 // Begins to find the rows with an identity, whose values are in the order of IndexTable::identity.

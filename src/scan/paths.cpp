@@ -7,6 +7,7 @@
 #include "scan/candidates.h"
 #include "scan/multi_valued.h"
 #include "scan/planner.h"
+#include "scan/scan.h"
 #include "scan/scan_plan.h"
 
 namespace index_table {
@@ -19,6 +20,8 @@ set_rel_pathlist_hook_type previous_pathlist;
 constexpr double kOperatorsPerEntry = 80;
 // Opening a partition, in units of seq_page_cost.
 constexpr double kPagesPerPartition = 1;
+// What makes the planner avoid a path where there is another.
+constexpr Cost kProhibitive = 1e10;
 
 // --- Paths -------------------------------------------------------------------
 
@@ -91,14 +94,24 @@ void OnPathlist(PlannerInfo *root, RelOptInfo *rel, Index relid, RangeTblEntry *
     RestoreRelationKind(rte);
     if (!set || IS_DUMMY_REL(rel))
         return;
+    // Other paths, over what looks like one small table, may have put index paths out of the list.
+    ListCell *cell;
+    bool others = false;
+    foreach (cell, rel->pathlist)
+        others = others || !IsA(lfirst(cell), IndexPath);
+    if (others) {
+        rel->pathlist = NIL;
+        create_index_paths(root, rel);
+    }
     List *native = rel->pathlist;
     rel->pathlist = NIL;
     rel->partial_pathlist = NIL;
     Path *all = create_seqscan_path(root, rel, rel->lateral_relids, 0);
     CustomPath *custom = Wrap(all);
     custom->path.total_cost += set->partitions * kPagesPerPartition * seq_page_cost;
+    if (GetScanPolicy() == ScanPolicy::Force)
+        custom->path.total_cost += kProhibitive;
     add_path(rel, &custom->path);
-    ListCell *cell;
     foreach (cell, native)
         if (IsA(lfirst(cell), IndexPath))
             AddIndexPath(rel, set, lfirst_node(IndexPath, cell));

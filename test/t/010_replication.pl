@@ -199,6 +199,11 @@ my @readings = (
 	"index_table.fetch(NULL::people, 'people_by_tag')",
 	"index_table.page(NULL::people, 'people_by_town', 20, NULL, 'town3')");
 
+my @queries = (
+	"SELECT * FROM people WHERE email = 'mail7' OR email = 'e6050' ORDER BY id",
+	"SELECT count(*), max(id) FROM people WHERE town = 'town3'",
+	"SELECT email FROM people WHERE email > 'm' ORDER BY email LIMIT 5");
+
 sub standby_ok
 {
 	my ($label) = @_;
@@ -210,6 +215,14 @@ sub standby_ok
 		is($there, $here, "$label: $reading");
 	}
 	is(sqlstate($standby, 'postgres', "SELECT oracle.check_all('standby')"), '', "$label: standby in step");
+	# Plain queries use index tables there too.
+	foreach my $query (@queries)
+	{
+		my ($through, $native) = map { $standby->safe_psql('postgres', "LOAD 'index_table'; SET index_table.enable_scan = $_; $query") } 'force', 'off';
+		is($through, $native, "$label: standby: $query");
+		like($standby->safe_psql('postgres', "LOAD 'index_table'; SET index_table.enable_scan = force; EXPLAIN $query"),
+			qr/Index Table: /, "$label: standby: through an index table");
+	}
 	return;
 }
 
