@@ -102,6 +102,9 @@ void EnterStatement(ActiveStatement *statement, QueryDesc *query, Oid copied) {
 
 void LeaveStatement(ActiveStatement *statement) {
     innermost = statement->outer;
+    // A transaction may run millions of statements.
+    list_free(statement->bases);
+    list_free(statement->cascaded);
 }
 
 void NoteCascade(QueryDesc *query) {
