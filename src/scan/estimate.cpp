@@ -356,6 +356,8 @@ bool IsWorthwhile(PlannerInfo *root, RelOptInfo *rel, CandidateSet *set, const C
     const Bitmapset *selected = compat::SelectedColumns(root, root->simple_rte_array[rel->relid]);
     double partitions = CountUnpruned(root, rel, set, clauses);
 
+    double total_pages = root->total_table_pages;
+    root->total_table_pages = Max(total_pages, rel->pages);
     root->simple_rel_array[rel->relid] = rel;
     rel->baserestrictinfo = clauses->own;
     rel->baserestrict_min_security = clauses->min_security;
@@ -379,6 +381,7 @@ bool IsWorthwhile(PlannerInfo *root, RelOptInfo *rel, CandidateSet *set, const C
     set->expected_rows = Min(best.rows, rel->rows);
 
     // As the planner left it.
+    root->total_table_pages = total_pages;
     root->simple_rel_array[rel->relid] = nullptr;
     rel->baserestrictinfo = NIL;
     rel->baserestrict_min_security = UINT_MAX;
