@@ -30,6 +30,14 @@ void EnsureTriggers(Oid base);
 // and is in EnterOwner().
 int64 RepairEntries(Relation base, const IndexTable *table);
 
+// An index table that the user owns, in step: what functions for owners begin with. Raises 42501,
+// 42809.
+const IndexTable *GetOwnIndexTable(Oid relid);
+
+// Removes entries whose partition number is out of use; returns how many. Blocks no writers. The
+// caller is in EnterOwner().
+int64 SweepEntries(const IndexTable *table);
+
 // Takes the statement triggers off a detached table and what is below it.
 void DropStatementTriggers(Oid detached);
 

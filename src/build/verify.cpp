@@ -129,7 +129,8 @@ void Compare(Relation base, const IndexTable *table, Progress *progress, Phase p
     table_close(rel, NoLock);
 }
 
-// What both functions begin with: whose they are, and that they are in step.
+} // namespace
+
 const IndexTable *GetOwnIndexTable(Oid relid) {
     const IndexTable *table = GetIndexTable(relid);
     if (!compat::OwnsRelation(relid))
@@ -137,6 +138,8 @@ const IndexTable *GetOwnIndexTable(Oid relid) {
     FlushChanges();
     return table;
 }
+
+namespace {
 
 int64 CountProblems(Relation base, const IndexTable *table) {
     int64 problems = 0;
@@ -224,10 +227,7 @@ SQL_FUNCTION(index_table_repair) {
     OwnerContext owner = EnterOwner(base->rd_rel->relowner);
     bool has_strangers = list_difference_oid(FindLeaves(table->base, AccessShareLock),
                                              ListPartitions(table->base)) != NIL;
-    // Dead entries are no problems; here is where they are swept.
-    Execute(psprintf("DELETE FROM %s WHERE partition_id IN (SELECT r.partition_id FROM "
-                     "index_table.retired_partition AS r WHERE r.base = %u)",
-                     QualifiedName(table->relid), table->base));
+    SweepEntries(table); // dead entries are no problems, but should go
     int64 problems = 0;
     if (has_strangers || CountProblems(base, table) > 0) {
         FindLeaves(table->base, ShareRowExclusiveLock);

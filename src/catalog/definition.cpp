@@ -19,7 +19,13 @@ enum DefinitionColumn {
     kDefColumns = kDefMaintenance
 };
 enum PartitionColumn { kPartId = 1, kPartBase, kPartRelation, kPartColumns = kPartRelation };
-enum RetiredColumn { kRetiredId = 1, kRetiredBase, kRetiredColumns = kRetiredBase };
+enum RetiredColumn {
+    kRetiredTable = 1,
+    kRetiredId,
+    kRetiredBase,
+    kRetiredEntries,
+    kRetiredColumns = kRetiredEntries
+};
 
 Datum NamesOf(Relation base, List *attnos) {
     int count = list_length(attnos);
@@ -170,6 +176,7 @@ void InsertDefinition(Relation base, const Definition &definition) {
 void DeleteDefinition(Oid relid) {
     Oid base = RecordedBase(relid);
     DeleteRow("definition", "definition_pkey", F_OIDEQ, ObjectIdGetDatum(relid));
+    DeleteRow("retired_partition", "retired_partition_pkey", F_OIDEQ, ObjectIdGetDatum(relid));
     CommandCounterIncrement();
     if (OidIsValid(base))
         Invalidate(base);
@@ -361,6 +368,27 @@ int32 AddPartition(Oid base, Oid leaf) {
     return id;
 }
 
+namespace {
+
+// Rows of a partition that is about to go, or has just gone.
+int64 EstimateRows(Oid leaf) {
+    int64 counted = DatumGetInt64(
+        OidFunctionCall1(F_PG_STAT_GET_LIVE_TUPLES, ObjectIdGetDatum(leaf)));
+    Relation rel = try_relation_open(leaf, AccessShareLock);
+    if (!rel)
+        return counted;
+    double rows = 0;
+    if (rel->rd_rel->relkind == RELKIND_RELATION) {
+        BlockNumber pages;
+        double visible;
+        estimate_rel_size(rel, nullptr, &pages, &rows, &visible);
+    }
+    relation_close(rel, NoLock);
+    return Max(counted, static_cast<int64>(rows));
+}
+
+} // namespace
+
 void RetirePartition(Oid leaf) {
     std::optional<PartitionNumber> number = FindPartitionNumber(leaf);
     if (!number)
@@ -369,7 +397,12 @@ void RetirePartition(Oid leaf) {
     bool nulls[kRetiredColumns] = {};
     values[kRetiredId - 1] = Int32GetDatum(number->id);
     values[kRetiredBase - 1] = ObjectIdGetDatum(number->base);
-    InsertRow("retired_partition", values, nulls);
+    values[kRetiredEntries - 1] = Int64GetDatum(EstimateRows(leaf));
+    ListCell *cell;
+    foreach (cell, ListIndexTables(number->base)) {
+        values[kRetiredTable - 1] = ObjectIdGetDatum(lfirst_oid(cell));
+        InsertRow("retired_partition", values, nulls);
+    }
     DeleteRow("partition", "partition_pkey", F_INT4EQ, Int32GetDatum(number->id));
     CommandCounterIncrement();
     Invalidate(number->base);
@@ -430,6 +463,35 @@ int CountPartitionRows(Oid base, int limit) {
         count++;
     scan.End();
     return count;
+}
+
+List *ListRetiredNumbers(Oid index_table) {
+    CatalogScan scan("retired_partition", "retired_partition_pkey", F_OIDEQ,
+                     ObjectIdGetDatum(index_table), AccessShareLock);
+    List *numbers = NIL;
+    while (HeapTuple tuple = scan.Next()) {
+        bool isnull;
+        numbers = lappend_int(numbers, DatumGetInt32(scan.Get(tuple, kRetiredId, &isnull)));
+    }
+    scan.End();
+    return numbers;
+}
+
+void ForgetRetiredNumbers(Oid index_table, List *numbers) {
+    CatalogScan scan("retired_partition", "retired_partition_pkey", F_OIDEQ,
+                     ObjectIdGetDatum(index_table), RowExclusiveLock);
+    Oid base = InvalidOid;
+    while (HeapTuple tuple = scan.Next()) {
+        bool isnull;
+        if (!list_member_int(numbers, DatumGetInt32(scan.Get(tuple, kRetiredId, &isnull))))
+            continue;
+        base = DatumGetObjectId(scan.Get(tuple, kRetiredBase, &isnull));
+        CatalogTupleDelete(scan.relation, &tuple->t_self);
+    }
+    scan.End();
+    CommandCounterIncrement();
+    if (OidIsValid(base))
+        Invalidate(base);
 }
 
 bool HasRetiredPartitions(Oid base) {

@@ -133,6 +133,10 @@ void NoteBuild(Oid relid);
 void ForgetIncludedColumn(Oid base, const char *name);
 int32 AddPartition(Oid base, Oid leaf);
 void RetirePartition(Oid leaf);
+// Numbers out of use of which an index table may still store entries, a list of integers. A vacuum
+// of the index table has removed those of `numbers`.
+List *ListRetiredNumbers(Oid index_table);
+void ForgetRetiredNumbers(Oid index_table, List *numbers);
 // The leaves that have numbers, a list of OIDs.
 List *ListPartitions(Oid base);
 // Removes every number of a base table.

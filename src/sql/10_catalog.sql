@@ -33,12 +33,16 @@ COMMENT ON TABLE index_table.partition IS
     'live partition numbers; an entry with any other number does not exist. A number is never used twice';
 
 CREATE TABLE index_table.retired_partition (
-    partition_id integer  PRIMARY KEY,
-    base         regclass NOT NULL
+    index_table  regclass,
+    partition_id integer,
+    base         regclass NOT NULL,
+    entries      bigint   NOT NULL,
+    PRIMARY KEY (index_table, partition_id)
 );
 CREATE INDEX retired_partition_base_idx ON index_table.retired_partition (base);
 COMMENT ON TABLE index_table.retired_partition IS
-    'numbers of truncated, detached and dropped partitions whose entries may still be stored';
+    'numbers of truncated, detached and dropped partitions of which an index table may still store entries';
+COMMENT ON COLUMN index_table.retired_partition.entries IS 'rows that the partition had, by PostgreSQL''s statistics';
 
 SELECT pg_catalog.pg_extension_config_dump('index_table.definition', '');
 SELECT pg_catalog.pg_extension_config_dump('index_table.partition', '');

@@ -40,6 +40,12 @@ CREATE FUNCTION index_table.repair(index_table regclass) RETURNS bigint
 COMMENT ON FUNCTION index_table.repair(regclass) IS
     'mends what verify reports, in place, and returns the number of problems mended. Takes SHARE ROW EXCLUSIVE on the base table only when there is something to mend. Owner only';
 
+CREATE FUNCTION index_table.vacuum(index_table regclass DEFAULT NULL) RETURNS bigint
+    AS 'MODULE_PATHNAME', 'index_table_vacuum'
+    LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION index_table.vacuum(regclass) IS
+    'removes entries of truncated, detached and dropped partitions from an index table, or from all that the user owns, and returns their number. Blocks nobody but another vacuum of the same table. Owner only';
+
 CREATE FUNCTION index_table.count_row(partition oid, ticket bigint) RETURNS integer
     AS 'MODULE_PATHNAME', 'index_table_count_row'
     LANGUAGE C STABLE STRICT PARALLEL SAFE;
