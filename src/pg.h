@@ -50,6 +50,9 @@ extern "C" {
 #include "commands/defrem.h"
 #include "commands/event_trigger.h"
 #include "commands/explain.h"
+#if __has_include("commands/explain_format.h") // a header of its own since 18
+#include "commands/explain_format.h"
+#endif
 #include "commands/progress.h"
 #include "commands/sequence.h"
 #include "commands/tablecmds.h"

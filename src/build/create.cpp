@@ -169,7 +169,7 @@ bool HasUniqueIndex(Relation rel, Relation base, List *attnos) {
 List *ResolveIdentity(Relation base, const CreateArguments &arguments, List *leaves) {
     List *attnos = NIL;
     if (!arguments.identity) {
-        Oid primary_key = RelationGetPrimaryKeyIndex(base);
+        Oid primary_key = compat::GetPrimaryKey(base);
         if (!OidIsValid(primary_key))
             ereport(ERROR,
                     (errcode(ERRCODE_UNDEFINED_OBJECT),

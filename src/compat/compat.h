@@ -179,6 +179,47 @@ inline void SetCostEstimator(IndexOptInfo *info, CostEstimator estimator) {
 #endif
 }
 
+// The primary key's index, unless it is deferrable.
+inline Oid GetPrimaryKey(Relation rel) {
+#if PG_VERSION_NUM >= 180000
+    return RelationGetPrimaryKeyIndex(rel, false);
+#else
+    return RelationGetPrimaryKeyIndex(rel);
+#endif
+}
+
+// How an operator sorts; false where it is not one to sort by.
+inline bool GetOrdering(Oid sort_operator, Oid *opfamily, bool *descending) {
+    Oid type;
+#if PG_VERSION_NUM >= 180000
+    CompareType direction = COMPARE_INVALID;
+    constexpr CompareType kDescending = COMPARE_GT;
+#else
+    int16 direction = 0;
+    constexpr int16 kDescending = BTGreaterStrategyNumber;
+#endif
+    bool found = get_ordering_op_properties(sort_operator, opfamily, &type, &direction);
+    *descending = direction == kDescending;
+    return found;
+}
+
+// Base64 of bytes, which 18 takes to be unsigned. Return the length, negative on failure.
+inline int EncodeBase64(const char *bytes, int length, char *text, int room) {
+#if PG_VERSION_NUM >= 180000
+    return pg_b64_encode(reinterpret_cast<const uint8 *>(bytes), length, text, room);
+#else
+    return pg_b64_encode(bytes, length, text, room);
+#endif
+}
+
+inline int DecodeBase64(const char *text, int length, char *bytes, int room) {
+#if PG_VERSION_NUM >= 180000
+    return pg_b64_decode(text, length, reinterpret_cast<uint8 *>(bytes), room);
+#else
+    return pg_b64_decode(text, length, bytes, room);
+#endif
+}
+
 inline IndexScanDesc BeginIndexScan(Relation rel, Relation index, Snapshot snapshot, int keys) {
 #if PG_VERSION_NUM >= 180000
     return index_beginscan(rel, index, snapshot, nullptr, keys, 0);

@@ -111,15 +111,17 @@ void OnExecutorStart(QueryDesc *query, int flags) {
         standard_ExecutorStart(query, flags);
 }
 
-void OnExecutorRun(QueryDesc *query, ScanDirection direction, uint64 count, bool execute_once) {
+// PostgreSQL 18 has dropped the last argument, execute_once.
+template <typename... Rest>
+void OnExecutorRun(QueryDesc *query, ScanDirection direction, uint64 count, Rest... rest) {
     ActiveStatement statement;
     EnterStatement(&statement, query, InvalidOid);
     PG_TRY();
     {
         if (previous_run)
-            previous_run(query, direction, count, execute_once);
+            previous_run(query, direction, count, rest...);
         else
-            standard_ExecutorRun(query, direction, count, execute_once);
+            standard_ExecutorRun(query, direction, count, rest...);
     }
     PG_FINALLY();
     { LeaveStatement(&statement); }

@@ -214,7 +214,8 @@ IndexScanDesc StartSearch(EntryWriter *writer, Target *target, bool null_key, Sc
         int index = use_null_index ? plan->null_index : plan->search_index;
         // SnapshotSelf: the statement's snapshot can miss the entry that a concurrent updater of
         // the base row has just committed; the lock on the base row makes this one safe.
-        *scan = index_beginscan(target->rel, target->indexes[index], SnapshotSelf, *key_count, 0);
+        *scan =
+            compat::BeginIndexScan(target->rel, target->indexes[index], SnapshotSelf, *key_count);
         if (!target->found)
             target->found = table_slot_create(target->rel, nullptr);
         MemoryContextSwitchTo(caller);

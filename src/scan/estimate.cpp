@@ -191,9 +191,9 @@ void ConsiderOrder(const Situation &situation, Costs *best) {
     SortGroupClause *sort = linitial_node(SortGroupClause, query->sortClause);
     TargetEntry *target = get_sortgroupclause_tle(sort, root->processed_tlist);
     Node *wanted = StripRelabels(reinterpret_cast<Node *>(target->expr));
-    Oid opfamily, type;
-    int16 strategy;
-    if (!get_ordering_op_properties(sort->sortop, &opfamily, &type, &strategy))
+    Oid opfamily;
+    bool descending;
+    if (!compat::GetOrdering(sort->sortop, &opfamily, &descending))
         return;
     for (const Candidate &candidate : std::span(set->candidates, set->count)) {
         const IndexOptInfo *info = candidate.info;
@@ -217,7 +217,7 @@ void ConsiderOrder(const Situation &situation, Costs *best) {
         if (column >= info->nkeycolumns)
             continue;
         TargetEntry *first = static_cast<TargetEntry *>(list_nth(info->indextlist, column));
-        bool backward = (strategy == BTGreaterStrategyNumber) != info->reverse_sort[column];
+        bool backward = descending != info->reverse_sort[column];
         if (!equal(wanted, first->expr) || opfamily != info->opfamily[column] ||
             exprCollation(reinterpret_cast<Node *>(target->expr)) !=
                 info->indexcollations[column] ||

@@ -3,6 +3,7 @@
 // A page continues after an entry, which the token names by its values: key, identity and, where
 // the identity is not unique across partitions, partition number. Where it is, the number stays
 // out, so that a row that moves to another partition between pages is neither lost nor repeated.
+#include "compat/compat.h"
 #include "maintenance/maintenance.h"
 #include "scan/base_rows.h"
 #include "scan/entry_scan.h"
@@ -92,7 +93,7 @@ char *MakeToken(const IndexTable *table, const KeyValues &key, const Position &p
     pq_sendint64(&bytes, seal);
     int room = pg_b64_enc_len(bytes.len);
     char *token = static_cast<char *>(palloc(room + 1));
-    int length = pg_b64_encode(bytes.data, bytes.len, token, room);
+    int length = compat::EncodeBase64(bytes.data, bytes.len, token, room);
     if (length < 0)
         elog(ERROR, "cannot encode a continuation token");
     token[length] = '\0';
@@ -112,7 +113,7 @@ void ReadToken(const IndexTable *table, const KeyValues &key, const char *token,
     StringInfoData bytes;
     initStringInfo(&bytes);
     enlargeStringInfo(&bytes, room);
-    bytes.len = pg_b64_decode(token, strlen(token), bytes.data, room);
+    bytes.len = compat::DecodeBase64(token, strlen(token), bytes.data, room);
     constexpr int kSealLength = sizeof(uint64);
     if (bytes.len < kSealLength)
         RaiseBadToken(table);
