@@ -148,7 +148,13 @@ CREATE UNLOGGED TABLE fleeting (id int PRIMARY KEY, v int);
 INSERT INTO fleeting VALUES (1, 1);
 SELECT index_table.create('fleeting', 'v', partitions => 2);
 SELECT relname, relpersistence FROM pg_class WHERE relname LIKE 'fleeting\_by%' ORDER BY relname COLLATE "C";
-
+-- Whether a partitioned index table is logged, its partitions say.
+CREATE TABLE light (id int PRIMARY KEY, v int) PARTITION BY LIST (id);
+CREATE UNLOGGED TABLE light_1 PARTITION OF light FOR VALUES IN (1);
+SELECT index_table.create('light', 'v', partitions => 2);
+CREATE UNLOGGED TABLE light_2 PARTITION OF light FOR VALUES IN (2);
+INSERT INTO light VALUES (1, 1), (2, 2);
+CREATE TABLE light_3 PARTITION OF light FOR VALUES IN (3);
 -- The index table itself hash-partitioned by its first key column.
 SELECT index_table.create('people', 'town, last_name', name => 'towns', partitions => 3);
 \d+ towns
@@ -244,6 +250,7 @@ INSERT INTO recomputation VALUES
     ('empty_by_v', 'v, partition_id, id', 'empty b'),
     ('bare_by_v', 'v, partition_id, id', 'bare b'),
     ('fleeting_by_v', 'v, partition_id, id', 'fleeting b'),
+    ('light_by_v', 'v, partition_id, id', 'light b'),
     ('owned_by_v', 'v, partition_id, id', 'owned b');
 INSERT INTO recomputation VALUES
     ('people_by_first_name_last_name', 'first_name, last_name, partition_id, person_id', 'people b', 'person_id > 50'),

@@ -303,8 +303,10 @@ Oid CreateStorage(Relation base, const CreateArguments &arguments, const IndexTa
     StringInfoData sql;
     initStringInfo(&sql);
     const char *qualified = quote_qualified_identifier(get_namespace_name(schema), name);
-    appendStringInfo(&sql, "CREATE %sTABLE %s (",
-                     persistence == RELPERSISTENCE_UNLOGGED ? "UNLOGGED " : "", qualified);
+    const char *unlogged = persistence == RELPERSISTENCE_UNLOGGED ? "UNLOGGED " : "";
+    // A partitioned table stores nothing; since 18 it cannot be unlogged, its partitions can.
+    appendStringInfo(&sql, "CREATE %sTABLE %s (", arguments.partitions > 0 ? "" : unlogged,
+                     qualified);
     List *taken = NIL;
     for (int i = 0; i < table.key.count; i++) {
         const KeyColumn &column = table.key.columns[i];
@@ -334,13 +336,12 @@ Oid CreateStorage(Relation base, const CreateArguments &arguments, const IndexTa
         char label[16];
         snprintf(label, sizeof(label), "p%d", i);
         char *partition = ChooseRelationName(name, nullptr, label, schema, false);
-        Execute(psprintf("CREATE %sTABLE %s PARTITION OF %s FOR VALUES WITH (MODULUS %d, REMAINDER "
-                         "%d) USING heap%s%s",
-                         persistence == RELPERSISTENCE_UNLOGGED ? "UNLOGGED " : "",
-                         quote_qualified_identifier(get_namespace_name(schema), partition),
-                         qualified, arguments.partitions, i,
-                         arguments.tablespace ? " TABLESPACE " : "",
-                         arguments.tablespace ? quote_identifier(arguments.tablespace) : ""));
+        Execute(
+            psprintf("CREATE %sTABLE %s PARTITION OF %s FOR VALUES WITH (MODULUS %d, REMAINDER "
+                     "%d) USING heap%s%s",
+                     unlogged, quote_qualified_identifier(get_namespace_name(schema), partition),
+                     qualified, arguments.partitions, i, arguments.tablespace ? " TABLESPACE " : "",
+                     arguments.tablespace ? quote_identifier(arguments.tablespace) : ""));
     }
     return get_relname_relid(name, schema);
 }

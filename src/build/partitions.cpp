@@ -91,6 +91,12 @@ void ForgetIndexTable(Oid index_table, Oid base) {
 
 namespace {
 
+// Whether the entries are logged: what says so of a partitioned index table are its partitions.
+char EntryPersistence(Oid index_table) {
+    List *partitions = find_inheritance_children(index_table, NoLock);
+    return get_rel_persistence(partitions != NIL ? linitial_oid(partitions) : index_table);
+}
+
 void CheckJoiningLeaf(Relation base, Oid leaf) {
     const char *name = get_rel_name(leaf);
     if (get_rel_relkind(leaf) == RELKIND_FOREIGN_TABLE)
@@ -100,7 +106,7 @@ void CheckJoiningLeaf(Relation base, Oid leaf) {
                                   RelationGetRelationName(base))));
     ListCell *cell;
     foreach (cell, ListIndexTables(RelationGetRelid(base)))
-        if (get_rel_persistence(lfirst_oid(cell)) != get_rel_persistence(leaf))
+        if (EntryPersistence(lfirst_oid(cell)) != get_rel_persistence(leaf))
             ereport(ERROR,
                     (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
                      errmsg("partition \"%s\" and index table \"%s\" must both be logged or both "
