@@ -130,6 +130,14 @@ bool WalkQuery(Query *query, bool (*walker)(Node *, Context *), Context *context
 #endif
 }
 
+// Adds a relation to those that a plan locks before it runs. No privileges on it are checked.
+inline void AppendRelation(PlannedStmt *plan, RangeTblEntry *rte) {
+    plan->rtable = lappend(plan->rtable, rte);
+#if PG_VERSION_NUM >= 180000
+    plan->unprunableRelids = bms_add_member(plan->unprunableRelids, list_length(plan->rtable));
+#endif
+}
+
 // Columns that a query selects from a relation, as far as privileges are concerned: offset by
 // FirstLowInvalidHeapAttributeNumber.
 inline Bitmapset *SelectedColumns(PlannerInfo *root, RangeTblEntry *rte) {

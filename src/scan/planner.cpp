@@ -201,7 +201,7 @@ void LockWithPlan(PlannedStmt *plan) {
         rte->relkind = get_rel_relkind(rte->relid);
         rte->rellockmode = AccessShareLock;
         rte->eref = makeAlias(get_rel_name(rte->relid), NIL);
-        plan->rtable = lappend(plan->rtable, rte);
+        compat::AppendRelation(plan, rte);
     }
 }
 
