@@ -3,6 +3,7 @@
 #   make                build against the server of PG_CONFIG
 #   make install        install into that server
 #   make test           every suite on a throw-away server (installs what is missing)
+#   make matrix         every suite on PostgreSQL 15, 17 and 18, in chroots (root; see test/matrix)
 #   make demo           the tour (KEEP=1 leaves its server running, MOVIES=FILE loads films)
 #   make lint           format and structure checks
 #   make bench          speed against native PostgreSQL
@@ -46,8 +47,8 @@ endif
 $(INSTALL_SQL): $(sort $(wildcard src/sql/*.sql))
 	cat $^ > $@
 
-.PHONY: demo test lint bench
+.PHONY: demo test matrix lint bench
 demo test bench:
 	@test/run $@
-lint:
-	@test/lint
+matrix lint:
+	@test/$@
