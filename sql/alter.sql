@@ -218,6 +218,35 @@ CREATE UNLOGGED TABLE people_u PARTITION OF people FOR VALUES IN ('u');
 \echo :SQLSTATE
 ALTER TABLE people_a SET UNLOGGED;
 \echo :SQLSTATE
+-- So is what only later versions know.
+CREATE TABLE sums (id int PRIMARY KEY, a int, twice int GENERATED ALWAYS AS (a * 2) STORED);
+SELECT index_table.create('sums', 'twice');
+INSERT INTO sums VALUES (1, 1), (2, 2);
+DO $$
+DECLARE
+    command text;
+    version int = current_setting('server_version_num')::int;
+BEGIN
+    IF version >= 180000 THEN
+        CREATE TABLE virtuals (id int PRIMARY KEY, a int);
+        EXECUTE 'ALTER TABLE virtuals ADD COLUMN v int GENERATED ALWAYS AS (a * 2) VIRTUAL';
+    END IF;
+    FOREACH command IN ARRAY
+        CASE WHEN version >= 170000 THEN ARRAY['ALTER TABLE sums ALTER COLUMN twice SET EXPRESSION AS (a * 3)'] END
+        || CASE WHEN version >= 180000 THEN ARRAY['ALTER TABLE sums ADD COLUMN v int GENERATED ALWAYS AS (a * 2) VIRTUAL',
+                                                  'SELECT index_table.create(''virtuals'', ''a'')'] END
+        || '{}'::text[]
+    LOOP
+        BEGIN
+            EXECUTE command;
+            RAISE EXCEPTION 'not refused: %', command;
+        EXCEPTION WHEN feature_not_supported THEN
+            NULL;
+        END;
+    END LOOP;
+END $$;
+SELECT id, twice FROM sums ORDER BY id;
+SELECT * FROM index_table.verify('sums_by_twice');
 DROP TABLE above, above_m, child;
 SELECT * FROM differences();
 

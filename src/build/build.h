@@ -43,6 +43,9 @@ void DropStatementTriggers(Oid detached);
 
 // Copies a new column of a base table into its denormalized index tables. The caller holds the lock
 // that ADD COLUMN takes.
+// Raises for tables with a column that is stored nowhere: neither triggers nor scans see its value.
+void RefuseVirtualColumns(Relation base);
+
 void CopyNewColumn(Oid base, const char *name);
 
 // Makes an included column's copies go with the column.

@@ -125,6 +125,7 @@ void CheckBase(Relation base) {
                         errmsg("cannot create an index table over \"%s\"", name),
                         errdetail("Other tables inherit from it."),
                         errhint("Use declarative partitioning.")));
+    RefuseVirtualColumns(base);
 }
 
 void CheckLeaves(Relation base, List *leaves, char persistence) {

@@ -1,6 +1,7 @@
 // ADD COLUMN on the base table of a denormalized index table.
 #include "build/build.h"
 #include "build/query.h"
+#include "compat/compat.h"
 
 namespace index_table {
 namespace {
@@ -50,8 +51,24 @@ void RecordCopyDependency(const IndexTable *table, const CopiedColumn &column) {
     }
 }
 
+void RefuseVirtualColumns(Relation base) {
+    TupleDesc descriptor = RelationGetDescr(base);
+    for (int i = 0; i < descriptor->natts; i++) {
+        Form_pg_attribute att = TupleDescAttr(descriptor, i);
+        if (!att->attisdropped && compat::IsVirtual(att))
+            ereport(ERROR,
+                    (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+                     errmsg("index tables over tables with virtual generated columns are not "
+                            "supported"),
+                     errdetail("Column \"%s\" of \"%s\" is one.", NameStr(att->attname),
+                               RelationGetRelationName(base)),
+                     errhint("Declare it GENERATED ALWAYS AS (...) STORED.")));
+    }
+}
+
 void CopyNewColumn(Oid base_oid, const char *name) {
     Relation base = relation_open(base_oid, NoLock);
+    RefuseVirtualColumns(base);
     AttrNumber attno = FindColumn(base, name);
     Form_pg_attribute att = TupleDescAttr(RelationGetDescr(base), attno - 1);
     OwnerContext owner = EnterOwner(base->rd_rel->relowner);

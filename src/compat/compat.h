@@ -211,6 +211,24 @@ inline bool GetOrdering(Oid sort_operator, Oid *opfamily, bool *descending) {
     return found;
 }
 
+// Whether a column is generated when it is read, and stored nowhere: since 18.
+inline bool IsVirtual(Form_pg_attribute att) {
+#if PG_VERSION_NUM >= 180000
+    return att->attgenerated == ATTRIBUTE_GENERATED_VIRTUAL;
+#else
+    return false;
+#endif
+}
+
+// Whether a command has a generated column computed anew in every row: since 17.
+inline bool SetsExpression(const AlterTableCmd *command) {
+#if PG_VERSION_NUM >= 170000
+    return command->subtype == AT_SetExpression;
+#else
+    return false;
+#endif
+}
+
 // Base64 of bytes, which 18 takes to be unsigned. Return the length, negative on failure.
 inline int EncodeBase64(const char *bytes, int length, char *text, int room) {
 #if PG_VERSION_NUM >= 180000

@@ -3,6 +3,7 @@
 
 #include "build/build.h"
 #include "catalog/definition.h"
+#include "compat/compat.h"
 #include "maintenance/maintenance.h"
 
 namespace index_table {
@@ -138,6 +139,9 @@ void RefuseBeforeAlter(AlterTableStmt *statement) {
             AttrNumber attno = command->name ? get_attnum(base->relid, command->name) : 0;
             if (command->subtype == AT_AlterColumnType && attno > 0 && UsesColumn(table, attno))
                 RaiseCannotFollow(psprintf("alter the type of column \"%s\"", command->name),
+                                  table);
+            if (compat::SetsExpression(command) && attno > 0 && UsesColumn(table, attno))
+                RaiseCannotFollow(psprintf("alter the expression of column \"%s\"", command->name),
                                   table);
             if (command->subtype == AT_SetLogged)
                 RaiseCannotFollow("make the table logged", table);
