@@ -189,7 +189,7 @@ sub oracle_sql
 	my $check_function = sub {
 		my ($header, $body) = @_;
 		return qq{
-CREATE FUNCTION oracle.$header LANGUAGE plpgsql AS \$oracle\$
+CREATE FUNCTION oracle.$header LANGUAGE plpgsql SET index_table.enable_scan = off AS \$oracle\$
 #variable_conflict use_column
 DECLARE difference text; token text; page text[]; paged text[]; fetched text[];
 BEGIN$body
