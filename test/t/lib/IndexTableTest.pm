@@ -35,6 +35,7 @@ log_statement = none
 log_min_error_statement = panic
 log_min_messages = error
 autovacuum = off
+client_min_messages = warning
 max_prepared_transactions = 10
 $conf));
 	$node->start;
