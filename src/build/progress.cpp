@@ -166,10 +166,11 @@ void ReportRows(Progress *progress, int64 rows) {
 }
 
 void EndProgress(Progress *progress) {
+    // The lock first: for the view, who holds it and reports nothing has yet to begin.
+    UnlockDatabaseObject(ExtensionRelation("definition"), progress->base, 0, progress->mode);
     pgstat_progress_end_command();
     if (progress->segment)
         dsm_detach(progress->segment);
-    UnlockDatabaseObject(ExtensionRelation("definition"), progress->base, 0, progress->mode);
     pfree(progress);
 }
 
