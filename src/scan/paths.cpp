@@ -124,6 +124,9 @@ void OnPathlist(PlannerInfo *root, RelOptInfo *rel, Index relid, RangeTblEntry *
 List *NeededColumns(const RelOptInfo *rel, List *clauses) {
     Bitmapset *columns = nullptr;
     pull_varattnos(reinterpret_cast<Node *>(clauses), rel->relid, &columns);
+    // What the scan yields computed, below an outer join, needs columns that nothing else does:
+    // attr_needed does not have those.
+    pull_varattnos(reinterpret_cast<Node *>(rel->reltarget->exprs), rel->relid, &columns);
     for (int attno = rel->min_attr; attno <= rel->max_attr; attno++)
         if (rel->attr_needed[attno - rel->min_attr])
             columns = bms_add_member(columns, attno - FirstLowInvalidHeapAttributeNumber);
