@@ -534,7 +534,7 @@ sub make_index_table
 
 # --- The whole -----------------------------------------------------------------------
 
-my $helpers = q{
+our $helpers = q{
 -- Statements from inside a function, where what they change belongs to the statement that calls it.
 CREATE FUNCTION run(VARIADIC statements text[]) RETURNS int LANGUAGE plpgsql AS $$
 DECLARE statement text;
