@@ -1,4 +1,5 @@
 // Module entry: hooks only.
+#include "build/online.h"
 #include "ddl/ddl.h"
 #include "maintenance/maintenance.h"
 #include "scan/scan.h"
@@ -11,6 +12,7 @@ PGDLLEXPORT void _PG_init(void);
 void _PG_init(void) {
     index_table::InitializeCatalogCache();
     index_table::InitializeMaintenance();
+    index_table::InitializeOnlineBuild();
     index_table::InitializeDdl();
     index_table::InitializeScan();
     MarkGUCPrefixReserved("index_table");

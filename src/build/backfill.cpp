@@ -19,11 +19,13 @@ void UseMaintenanceSettings() {
     Set("enable_bitmapscan", "off");
 }
 
-void Load(Relation base, const IndexTable *table, Progress *progress) {
+// Loads the rows that `snapshot` sees, of one leaf where that is valid.
+void Load(Relation base, const IndexTable *table, Oid leaf, Snapshot snapshot, bool freeze,
+          Progress *progress) {
     // Entries that carry copies are read from the heap by key, so they are loaded in that order.
     // The others are all in the B-tree, whose build sorts them anyhow.
     bool is_sorted = table->include_count > 0;
-    char *sql = psprintf("%s%s", RecomputationQuery(base, table, "$1"),
+    char *sql = psprintf("%s%s", RecomputationQuery(base, table, "$1", leaf),
                          is_sorted ? OrderByEntry(table) : "");
     int guc_level = NewGUCNestLevel();
     UseMaintenanceSettings();
@@ -40,11 +42,9 @@ void Load(Relation base, const IndexTable *table, Progress *progress) {
                          .ptype = ticket_type};
     SPIExecuteOptions options = {};
     options.params = ticket;
-    // Under an older transaction snapshot rows committed before the lock was granted would be
-    // missed; read_only makes SPI use the active snapshot as it is.
-    options.read_only = true;
-    options.dest = CreateBulkLoadReceiver(table, is_sorted, progress);
-    PushActiveSnapshot(GetLatestSnapshot());
+    options.read_only = true; // SPI then uses the active snapshot as it is
+    options.dest = CreateBulkLoadReceiver(table, is_sorted, freeze, progress);
+    PushActiveSnapshot(snapshot);
     int result = SPI_execute_plan_extended(plan, &options);
     if (result < 0)
         elog(ERROR, "SPI_execute_plan failed: %s", SPI_result_code_string(result));
@@ -54,8 +54,8 @@ void Load(Relation base, const IndexTable *table, Progress *progress) {
     AtEOXact_GUC(false, guc_level);
 }
 
-// The index that serves look-ups, and for a unique index table one that finds entries whose key
-// has a NULL: those are not told apart by the key.
+} // namespace
+
 void CreateIndexes(const IndexTable *table) {
     Relation rel = table_open(table->relid, AccessShareLock);
     Oid schema = RelationGetNamespace(rel);
@@ -100,6 +100,8 @@ void CreateIndexes(const IndexTable *table) {
                      rest.data, tablespace, nulls.data));
 }
 
+namespace {
+
 int64 EstimateRows(List *leaves) {
     double rows = 0;
     ListCell *cell;
@@ -116,11 +118,21 @@ int64 EstimateRows(List *leaves) {
 
 } // namespace
 
+void LoadPartition(Relation base, const IndexTable *table, Oid leaf, Snapshot snapshot,
+                   Progress *progress) {
+    List *leaves = list_make1_oid(leaf);
+    StartCounting(progress, leaves, EstimateRows(leaves));
+    ReportPhase(progress, Phase::Scanning);
+    Load(base, table, leaf, snapshot, false, progress);
+}
+
 void Backfill(Relation base, const IndexTable *table, Progress *progress) {
     List *leaves = FindLeaves(RelationGetRelid(base), NoLock);
     StartCounting(progress, leaves, EstimateRows(leaves));
     ReportPhase(progress, Phase::Scanning);
-    Load(base, table, progress);
+    // Under an older transaction snapshot rows committed before the lock was granted would be
+    // missed.
+    Load(base, table, InvalidOid, GetLatestSnapshot(), true, progress);
     CommandCounterIncrement();
     ReportPhase(progress, Phase::Indexing);
     CreateIndexes(table);

@@ -10,6 +10,13 @@ namespace index_table {
 // holds ShareRowExclusiveLock on the base table and its leaves and is in EnterOwner().
 void Backfill(Relation base, const IndexTable *table, Progress *progress);
 
+// The parts of a concurrent build: the rows of a leaf that a snapshot sees, and the index that
+// serves look-ups; for a unique index table also one that finds entries whose key has a NULL, which
+// are not told apart by the key. The caller is in EnterOwner().
+void LoadPartition(Relation base, const IndexTable *table, Oid leaf, Snapshot snapshot,
+                   Progress *progress);
+void CreateIndexes(const IndexTable *table);
+
 // Gives numbers and statement triggers to the leaves that have none, and takes away the numbers of
 // those that left. Rows of a leaf that joins with rows are entered into every index table. The
 // caller holds ShareRowExclusiveLock on the base table.

@@ -7,7 +7,6 @@ namespace {
 
 constexpr int kBatchRows = 1000;
 constexpr Size kBatchBytes = 256 * 1024;
-constexpr int kOptions = TABLE_INSERT_SKIP_FSM | TABLE_INSERT_FROZEN;
 
 // A relation being filled: the index table or one of its partitions.
 struct LoadTarget {
@@ -23,6 +22,7 @@ struct BulkLoadReceiver {
     DestReceiver receiver;
     const IndexTable *table;
     bool is_sorted;
+    int options;
     Progress *progress;
     Relation root;
     PartitionKey partition_key; // null: not partitioned
@@ -48,7 +48,7 @@ LoadTarget *OpenTarget(BulkLoadReceiver *self, Relation rel) {
 void WriteBatch(BulkLoadReceiver *self, LoadTarget *target) {
     if (target->count == 0)
         return;
-    table_multi_insert(target->rel, target->slots, target->count, self->command, kOptions,
+    table_multi_insert(target->rel, target->slots, target->count, self->command, self->options,
                        target->state);
     for (int i = 0; i < target->count; i++)
         ExecClearTuple(target->slots[i]);
@@ -125,7 +125,7 @@ void Shutdown(DestReceiver *receiver) {
             if (slot)
                 ExecDropSingleTupleTableSlot(slot);
         FreeBulkInsertState(target->state);
-        table_finish_bulk_insert(target->rel, kOptions);
+        table_finish_bulk_insert(target->rel, self->options);
         if (self->partition_key)
             table_close(target->rel, NoLock);
     }
@@ -139,7 +139,8 @@ void Destroy(DestReceiver *receiver) {
 
 } // namespace
 
-DestReceiver *CreateBulkLoadReceiver(const IndexTable *table, bool is_sorted, Progress *progress) {
+DestReceiver *CreateBulkLoadReceiver(const IndexTable *table, bool is_sorted, bool freeze,
+                                     Progress *progress) {
     BulkLoadReceiver *self = static_cast<BulkLoadReceiver *>(palloc0(sizeof(BulkLoadReceiver)));
     self->receiver.receiveSlot = Receive;
     self->receiver.rStartup = Startup;
@@ -148,6 +149,7 @@ DestReceiver *CreateBulkLoadReceiver(const IndexTable *table, bool is_sorted, Pr
     self->receiver.mydest = DestIntoRel;
     self->table = table;
     self->is_sorted = is_sorted;
+    self->options = TABLE_INSERT_SKIP_FSM | (freeze ? TABLE_INSERT_FROZEN : 0);
     self->progress = progress;
     // Both before the query goes parallel, when neither may be assigned any more.
     GetCurrentTransactionId();

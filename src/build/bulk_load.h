@@ -1,7 +1,7 @@
-// Filling a new index table with rows that come in order.
+// Filling a new index table, that has no indexes yet, with rows that come in order.
 //
-// The table was created in this subtransaction and has no indexes yet. Rows are frozen at once, as
-// under COPY FREEZE: nobody sees the table before the transaction commits.
+// Where the table was created in this subtransaction, rows may be frozen at once, as under COPY
+// FREEZE: nobody sees the table before the transaction commits.
 #pragma once
 
 #include "build/progress.h"
@@ -11,6 +11,7 @@ namespace index_table {
 
 // A destination for a query that returns the entries of an index table, column by column;
 // sorted first, or as they are scanned.
-DestReceiver *CreateBulkLoadReceiver(const IndexTable *table, bool is_sorted, Progress *progress);
+DestReceiver *CreateBulkLoadReceiver(const IndexTable *table, bool is_sorted, bool freeze,
+                                     Progress *progress);
 
 } // namespace index_table

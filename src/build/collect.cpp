@@ -17,15 +17,29 @@ EntryCollector BeginCollecting(const IndexTable *table) {
     return collector;
 }
 
-void CollectEntry(EntryCollector *collector, HeapTuple row, TupleDesc descriptor,
-                  int first_column) {
+namespace {
+
+void Collect(EntryCollector *collector, HeapTuple row, TupleDesc descriptor, int first_column,
+             ChangeKind kind) {
     for (int position = 0; position < collector->table->column_count; position++) {
         int index = collector->buffer->attnos[position] - 1;
         collector->entry.values[index] =
             SPI_getbinval(row, descriptor, first_column + position, &collector->entry.nulls[index]);
     }
-    AddChange(collector->buffer, collector->entry, ChangeKind::Insert, collector->command);
+    AddChange(collector->buffer, collector->entry, kind, collector->command);
     collector->count++;
+}
+
+} // namespace
+
+void CollectChange(EntryCollector *collector, HeapTuple row, TupleDesc descriptor,
+                   ChangeKind kind) {
+    Collect(collector, row, descriptor, 1, kind);
+}
+
+void CollectEntry(EntryCollector *collector, HeapTuple row, TupleDesc descriptor,
+                  int first_column) {
+    Collect(collector, row, descriptor, first_column, ChangeKind::Insert);
     if (IsFull(collector->buffer))
         FlushChanges();
 }

@@ -1,5 +1,6 @@
 // index_table.create() and index_table.drop().
 #include "build/build.h"
+#include "build/online.h"
 #include "build/query.h"
 #include "compat/compat.h"
 #include "maintenance/maintenance.h"
@@ -396,7 +397,7 @@ void RecordDependencies(Relation base, const IndexTable *table) {
         RecordCopyDependency(table, column);
 }
 
-Oid Create(const CreateArguments &arguments) {
+Oid Create(const CreateArguments &arguments, bool concurrently) {
     if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(arguments.base)))
         ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE),
                         errmsg("relation with OID %u does not exist", arguments.base)));
@@ -463,7 +464,10 @@ Oid Create(const CreateArguments &arguments) {
     EnsureTriggers(arguments.base);
     owner = EnterOwner(RelationOwner(arguments.base));
     base = relation_open(arguments.base, NoLock);
-    Backfill(base, table, progress);
+    if (concurrently)
+        definition.log = CreateLog(relid);
+    else
+        Backfill(base, table, progress);
     InsertDefinition(base, definition);
     RecordDependencies(base, table);
     EndProgress(progress);
@@ -538,7 +542,7 @@ using namespace index_table;
 
 SQL_FUNCTION(index_table_create) {
     PreventCommandDuringRecovery("index_table.create()");
-    Oid index_table = Create(ReadArguments(fcinfo));
+    Oid index_table = Create(ReadArguments(fcinfo), false);
     AdviseToPreload();
     PG_RETURN_OID(index_table);
 }
@@ -546,5 +550,14 @@ SQL_FUNCTION(index_table_create) {
 SQL_FUNCTION(index_table_drop) {
     PreventCommandDuringRecovery("index_table.drop()");
     Drop(PG_GETARG_OID(0));
+    PG_RETURN_VOID();
+}
+
+SQL_FUNCTION(index_table_create_concurrently) {
+    PreventCommandDuringRecovery("index_table.create_concurrently()");
+    CheckMayCommit(fcinfo, "index_table.create_concurrently()");
+    Oid index_table = Create(ReadArguments(fcinfo), true);
+    AdviseToPreload();
+    BuildConcurrently(index_table);
     PG_RETURN_VOID();
 }

@@ -76,8 +76,10 @@ void CopyNewColumn(Oid base_oid, const char *name) {
     foreach (cell, ListIndexTables(base_oid)) {
         Oid relid = lfirst_oid(cell);
         const IndexTable *table = FindIndexTable(relid);
-        if (!table || table->strategy != Strategy::Denormalized ||
-            !AppendIncludedColumn(relid, name))
+        if (!table || table->strategy != Strategy::Denormalized)
+            continue;
+        CheckIsComplete(table);
+        if (!AppendIncludedColumn(relid, name))
             continue;
         char *missing = MissingValue(base, attno);
         char *copy = NameOfCopy(relid, name);

@@ -158,6 +158,8 @@ int64 EnterRows(Relation base, Oid leaf) {
     int64 entered = 0;
     const Base *known = FindBase(RelationGetRelid(base));
     for (IndexTable *table : std::span(known->tables, known->table_count)) {
+        if (OidIsValid(table->log)) // being built: its turn comes
+            continue;
         Progress *progress = BeginProgress(table->base, table->relid, ShareRowExclusiveLock);
         StartCounting(progress, list_make1_oid(leaf), 0);
         ReportPhase(progress, Phase::Loading);

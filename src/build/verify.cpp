@@ -205,6 +205,7 @@ using namespace index_table;
 
 SQL_FUNCTION(index_table_verify) {
     const IndexTable *table = GetOwnIndexTable(PG_GETARG_OID(0));
+    CheckIsComplete(table);
     InitMaterializedSRF(fcinfo, 0);
     ReturnSetInfo *result = reinterpret_cast<ReturnSetInfo *>(fcinfo->resultinfo);
     Relation base = relation_open(table->base, AccessShareLock);
@@ -223,6 +224,7 @@ SQL_FUNCTION(index_table_verify) {
 SQL_FUNCTION(index_table_repair) {
     PreventCommandDuringRecovery("index_table.repair()");
     const IndexTable *table = GetOwnIndexTable(PG_GETARG_OID(0));
+    CheckIsComplete(table);
     Relation base = relation_open(table->base, AccessShareLock);
     OwnerContext owner = EnterOwner(base->rd_rel->relowner);
     bool has_strangers = list_difference_oid(FindLeaves(table->base, AccessShareLock),

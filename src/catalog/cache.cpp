@@ -202,6 +202,15 @@ const IndexTable *GetIndexTable(Oid relid) {
     return table;
 }
 
+void CheckIsComplete(const IndexTable *table) {
+    if (OidIsValid(table->log))
+        ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                        errmsg("index table \"%s\" is not complete", get_rel_name(table->relid)),
+                        errdetail("It is being built concurrently, or that was interrupted."),
+                        errhint("CALL index_table.rebuild() continues, index_table.drop() gives "
+                                "it up.")));
+}
+
 Oid FindPartition(Oid base, int32 partition_id) {
     CreateTables();
     if (leaves_outdated) {

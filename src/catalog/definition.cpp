@@ -16,7 +16,8 @@ enum DefinitionColumn {
     kDefInclude,
     kDefIsUnique,
     kDefMaintenance,
-    kDefColumns = kDefMaintenance
+    kDefLog,
+    kDefColumns = kDefLog
 };
 enum PartitionColumn { kPartId = 1, kPartBase, kPartRelation, kPartColumns = kPartRelation };
 enum RetiredColumn {
@@ -168,6 +169,8 @@ void InsertDefinition(Relation base, const Definition &definition) {
     values[kDefInclude - 1] = NamesOf(base, definition.include);
     values[kDefIsUnique - 1] = BoolGetDatum(definition.is_unique);
     values[kDefMaintenance - 1] = CStringGetTextDatum(definition.maintenance);
+    values[kDefLog - 1] = ObjectIdGetDatum(definition.log);
+    nulls[kDefLog - 1] = !OidIsValid(definition.log);
     InsertRow("definition", values, nulls);
     CommandCounterIncrement();
     Invalidate(definition.base);
@@ -177,6 +180,7 @@ void DeleteDefinition(Oid relid) {
     Oid base = RecordedBase(relid);
     DeleteRow("definition", "definition_pkey", F_OIDEQ, ObjectIdGetDatum(relid));
     DeleteRow("retired_partition", "retired_partition_pkey", F_OIDEQ, ObjectIdGetDatum(relid));
+    ForgetLoadedPartitions(relid);
     CommandCounterIncrement();
     if (OidIsValid(base))
         Invalidate(base);
@@ -261,6 +265,49 @@ void NoteBuild(Oid relid) {
     Invalidate(RecordedBase(relid));
 }
 
+void SetLog(Oid relid, Oid log) {
+    CatalogScan scan("definition", "definition_pkey", F_OIDEQ, ObjectIdGetDatum(relid),
+                     RowExclusiveLock);
+    if (HeapTuple tuple = scan.Next()) {
+        Datum values[kDefColumns] = {};
+        bool nulls[kDefColumns] = {};
+        bool replace[kDefColumns] = {};
+        values[kDefLog - 1] = ObjectIdGetDatum(log);
+        nulls[kDefLog - 1] = !OidIsValid(log);
+        replace[kDefLog - 1] = true;
+        CatalogTupleUpdate(
+            scan.relation, &tuple->t_self,
+            heap_modify_tuple(tuple, RelationGetDescr(scan.relation), values, nulls, replace));
+    }
+    scan.End();
+    CommandCounterIncrement();
+    Invalidate(RecordedBase(relid));
+}
+
+List *ListLoadedPartitions(Oid relid) {
+    CatalogScan scan("loaded_partition", "loaded_partition_pkey", F_OIDEQ, ObjectIdGetDatum(relid),
+                     AccessShareLock);
+    List *numbers = NIL;
+    while (HeapTuple tuple = scan.Next()) {
+        bool isnull;
+        numbers = lappend_int(numbers, DatumGetInt32(scan.Get(tuple, 2, &isnull)));
+    }
+    scan.End();
+    return numbers;
+}
+
+void NoteLoadedPartition(Oid relid, int32 partition_id) {
+    Datum values[] = {ObjectIdGetDatum(relid), Int32GetDatum(partition_id)};
+    bool nulls[2] = {};
+    InsertRow("loaded_partition", values, nulls);
+    CommandCounterIncrement();
+}
+
+void ForgetLoadedPartitions(Oid relid) {
+    DeleteRow("loaded_partition", "loaded_partition_pkey", F_OIDEQ, ObjectIdGetDatum(relid));
+    CommandCounterIncrement();
+}
+
 bool AppendIncludedColumn(Oid relid, const char *name) {
     bool added = false;
     CatalogScan scan("definition", "definition_pkey", F_OIDEQ, ObjectIdGetDatum(relid),
@@ -310,6 +357,8 @@ List *ReadDefinitions(Relation base) {
         definition.include = AttnosOf(base, scan.Get(tuple, kDefInclude, &isnull));
         definition.is_unique = DatumGetBool(scan.Get(tuple, kDefIsUnique, &isnull));
         definition.maintenance = TextDatumGetCString(scan.Get(tuple, kDefMaintenance, &isnull));
+        Datum log = scan.Get(tuple, kDefLog, &isnull);
+        definition.log = isnull ? InvalidOid : DatumGetObjectId(log);
         IndexTable *table = MakeIndexTable(base, definition);
         table->built = HeapTupleHeaderGetXmin(tuple->t_data);
         tables = lappend(tables, table);
@@ -372,8 +421,8 @@ namespace {
 
 // Rows of a partition that is about to go, or has just gone.
 int64 EstimateRows(Oid leaf) {
-    int64 counted = DatumGetInt64(
-        OidFunctionCall1(F_PG_STAT_GET_LIVE_TUPLES, ObjectIdGetDatum(leaf)));
+    int64 counted =
+        DatumGetInt64(OidFunctionCall1(F_PG_STAT_GET_LIVE_TUPLES, ObjectIdGetDatum(leaf)));
     Relation rel = try_relation_open(leaf, AccessShareLock);
     if (!rel)
         return counted;

@@ -33,6 +33,7 @@ struct IndexTable {
     TransactionId built; // the transaction that finished the latest build
     Oid relid;
     Oid base;
+    Oid log; // takes the changes while it is being built; InvalidOid: it is complete
     Strategy strategy;
     bool is_unique;
     Key key;
@@ -79,6 +80,7 @@ struct Definition {
     List *include;         // likewise
     bool is_unique;
     const char *maintenance;
+    Oid log;
 };
 
 // Fills what follows from a definition: parses its text, plans its expressions, lays out its
@@ -95,6 +97,8 @@ const IndexTable *FindIndexTable(Oid relid);
 
 // The index table, for functions that take one from the user: raises 42809 when it is none.
 const IndexTable *GetIndexTable(Oid relid);
+// Raises 55000 where an index table is not complete.
+void CheckIsComplete(const IndexTable *table);
 
 struct PartitionNumber {
     int32 id;
@@ -129,6 +133,13 @@ bool AppendIncludedColumn(Oid relid, const char *name);
 // Notes that this transaction wrote entries of rows that it did not: snapshots that do not see it
 // are not served by the index table.
 void NoteBuild(Oid relid);
+// Sets where changes go while the index table is being built; InvalidOid: it is complete from now
+// on, for snapshots that see this transaction.
+void SetLog(Oid relid, Oid log);
+// The partition numbers whose rows an index table being built has, a list of integers.
+List *ListLoadedPartitions(Oid relid);
+void NoteLoadedPartition(Oid relid, int32 partition_id);
+void ForgetLoadedPartitions(Oid relid);
 // Takes a dropped column of a base table out of the included columns of its index tables.
 void ForgetIncludedColumn(Oid base, const char *name);
 int32 AddPartition(Oid base, Oid leaf);

@@ -75,6 +75,7 @@ IndexTable *MakeIndexTable(Relation base, const Definition &definition) {
     table->serial = ++last_serial;
     table->relid = definition.relid;
     table->base = definition.base;
+    table->log = definition.log;
     table->strategy = definition.strategy;
     table->is_unique = definition.is_unique;
     table->key = ParseKey(base, definition.key);

@@ -88,6 +88,10 @@ NetChanges TakeChanges(ChangeBuffer *buffer, MemoryContext batch);
 // Puts a deletion back whose entry is not there yet: the insertion may still be captured.
 void KeepUnmatched(ChangeBuffer *buffer, const Change &change);
 
+// Carries a buffer's changes into the index table though it is being built. Raises 23505 where a
+// unique key repeats.
+void ApplyChanges(ChangeBuffer *buffer);
+
 void InitializeChangeBuffers();
 
 } // namespace index_table

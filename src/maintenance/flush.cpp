@@ -1,6 +1,7 @@
 #include "maintenance/flush.h"
 
 #include "maintenance/change_buffer.h"
+#include "maintenance/change_log.h"
 #include "maintenance/leaf.h"
 #include "maintenance/maintenance.h"
 #include "maintenance/statements.h"
@@ -51,12 +52,16 @@ void CarryOut(ChangeBuffer *buffer, const NetChanges &net, MemoryContext batch, 
     CloseWriter(writer);
 }
 
-void FlushBuffer(ChangeBuffer *buffer, bool more_to_come) {
+// Into the index table, or, while that is being built, into its log.
+void FlushBuffer(ChangeBuffer *buffer, bool more_to_come, bool into_log) {
     MemoryContext batch =
         AllocSetContextCreate(CurrentMemoryContext, "index_table flush", ALLOCSET_SMALL_SIZES);
     NetChanges net = TakeChanges(buffer, batch);
     if (net.delete_count + net.insert_count + net.replace_count > 0) {
-        CarryOut(buffer, net, batch, more_to_come);
+        if (into_log)
+            LogChanges(buffer, net, batch);
+        else
+            CarryOut(buffer, net, batch, more_to_come);
         // The toasted parts of entries carry the current command, not the base row's: the next
         // flush may have to delete them.
         CommandCounterIncrement();
@@ -88,7 +93,8 @@ void Flush(bool is_final) {
     for (ChangeBuffer *buffer = FirstChangeBuffer(); buffer;) {
         uint64 generation = ChangeBufferGeneration();
         if (buffer->count > 0 && buffer->changes[buffer->count - 1].nest_level == level)
-            FlushBuffer(buffer, !is_final && IsBeingChanged(buffer->table->base));
+            FlushBuffer(buffer, !is_final && IsBeingChanged(buffer->table->base),
+                        OidIsValid(buffer->table->log));
         buffer = generation == ChangeBufferGeneration() ? buffer->next : FirstChangeBuffer();
     }
     RecheckUniqueKeys(is_final);
@@ -203,6 +209,16 @@ void FlushChanges() {
 
 void FlushAllChanges() {
     FlushIfNeeded(true);
+}
+
+void ApplyChanges(ChangeBuffer *buffer) {
+    bool push_snapshot = !ActiveSnapshotSet();
+    if (push_snapshot)
+        PushActiveSnapshot(GetTransactionSnapshot());
+    FlushBuffer(buffer, false, false);
+    RecheckUniqueKeys(true);
+    if (push_snapshot)
+        PopActiveSnapshot();
 }
 
 bool HasUnflushedChanges(Oid index_table) {

@@ -260,7 +260,7 @@ Bitmapset *AllColumns(const RelOptInfo *rel) {
 }
 
 bool ServesScans(const IndexTable *table) {
-    return table->identity_is_unique;
+    return table->identity_is_unique && !OidIsValid(table->log);
 }
 
 bool ServesScans(const Base *base) {

@@ -213,8 +213,8 @@ OpenLeaf *GetLeaf(LeafReader *reader, int32 partition_id) {
 bool IsReadable(LeafReader *reader, int32 partition_id) {
     OpenLeaf *leaf = GetEntry(reader, partition_id);
     if (!leaf->is_known) {
-        // Locked like a partition that is read: what has been shown must not be truncated before the
-        // transaction ends.
+        // Locked like a partition that is read: what has been shown must not be truncated before
+        // the transaction ends.
         Oid relid = FindPartition(reader->table->base, partition_id);
         if (OidIsValid(relid)) {
             LockRelationOid(relid, AccessShareLock);

@@ -15,7 +15,9 @@ const IndexTable *BeginReading(FunctionCallInfo fcinfo, int argument) {
     const IndexTable *table = GetIndexTable(PG_GETARG_OID(argument));
     // Dropping the index table waits for this transaction, as for any reader.
     LockRelationOid(table->relid, AccessShareLock);
-    return GetIndexTable(table->relid);
+    table = GetIndexTable(table->relid);
+    CheckIsComplete(table);
+    return table;
 }
 
 void CheckRowType(FunctionCallInfo fcinfo, const IndexTable *table) {

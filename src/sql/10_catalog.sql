@@ -13,13 +13,16 @@ CREATE TABLE index_table.definition (
     identity    name[]   NOT NULL,
     include     name[]   NOT NULL,
     is_unique   boolean  NOT NULL,
-    maintenance text     NOT NULL CHECK (maintenance IN ('immediate', 'deferred'))
+    maintenance text     NOT NULL CHECK (maintenance IN ('immediate', 'deferred')),
+    log         regclass
 );
 CREATE INDEX definition_base_idx ON index_table.definition (base);
 COMMENT ON TABLE index_table.definition IS 'one row for each index table: what it is built over and how';
 COMMENT ON COLUMN index_table.definition.key IS 'key as between the parentheses of CREATE INDEX';
 COMMENT ON COLUMN index_table.definition.identity IS 'columns of the base table that find one row of it';
 COMMENT ON COLUMN index_table.definition.include IS 'columns of the base table copied into each entry';
+COMMENT ON COLUMN index_table.definition.log IS
+    'where changes go while the index table is being built concurrently; NULL: it is complete';
 
 CREATE SEQUENCE index_table.partition_id_seq AS integer;
 
@@ -44,10 +47,20 @@ COMMENT ON TABLE index_table.retired_partition IS
     'numbers of truncated, detached and dropped partitions of which an index table may still store entries';
 COMMENT ON COLUMN index_table.retired_partition.entries IS 'rows that the partition had, by PostgreSQL''s statistics';
 
+CREATE TABLE index_table.loaded_partition (
+    index_table  regclass,
+    partition_id integer,
+    PRIMARY KEY (index_table, partition_id)
+);
+COMMENT ON TABLE index_table.loaded_partition IS
+    'partitions whose rows an index table has that is being built concurrently';
+
 SELECT pg_catalog.pg_extension_config_dump('index_table.definition', '');
 SELECT pg_catalog.pg_extension_config_dump('index_table.partition', '');
 SELECT pg_catalog.pg_extension_config_dump('index_table.partition_id_seq', '');
 SELECT pg_catalog.pg_extension_config_dump('index_table.retired_partition', '');
+SELECT pg_catalog.pg_extension_config_dump('index_table.loaded_partition', '');
 
 GRANT USAGE ON SCHEMA index_table TO PUBLIC;
-GRANT SELECT ON index_table.definition, index_table.partition, index_table.retired_partition TO PUBLIC;
+GRANT SELECT ON index_table.definition, index_table.partition, index_table.retired_partition,
+    index_table.loaded_partition TO PUBLIC;

@@ -19,6 +19,30 @@ CREATE FUNCTION index_table."create"(
 COMMENT ON FUNCTION index_table."create"(regclass, text, text, text, text, boolean, text, text, text, integer, text) IS
     'creates and fills an index table over base and returns it; key as between the parentheses of CREATE INDEX. Takes SHARE ROW EXCLUSIVE on base and its partitions: readers go on, writers wait. Owner of base only';
 
+CREATE PROCEDURE index_table.create_concurrently(
+    base        regclass,
+    key         text,
+    strategy    text    DEFAULT 'normalized',
+    include     text    DEFAULT NULL,
+    name        text    DEFAULT NULL,
+    is_unique   boolean DEFAULT false,
+    predicate   text    DEFAULT NULL,
+    identity    text    DEFAULT NULL,
+    maintenance text    DEFAULT 'immediate',
+    partitions  integer DEFAULT 0,
+    tablespace  text    DEFAULT NULL
+)
+    AS 'MODULE_PATHNAME', 'index_table_create_concurrently'
+    LANGUAGE C;
+COMMENT ON PROCEDURE index_table.create_concurrently(regclass, text, text, text, text, boolean, text, text, text, integer, text) IS
+    'creates an index table like create(), in several transactions, while others read and write base. Takes SHARE ROW EXCLUSIVE on base and its partitions for a moment at the beginning and at the end. What is interrupted is left incomplete, for rebuild() or drop()';
+
+CREATE PROCEDURE index_table.rebuild(index_table regclass)
+    AS 'MODULE_PATHNAME', 'index_table_rebuild'
+    LANGUAGE C;
+COMMENT ON PROCEDURE index_table.rebuild(regclass) IS
+    'goes on with an index table that create_concurrently() has left incomplete, and says with how much of it. Locks like create_concurrently(). Owner only';
+
 CREATE FUNCTION index_table."drop"(index_table regclass) RETURNS void
     AS 'MODULE_PATHNAME', 'index_table_drop'
     LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;

@@ -3,7 +3,7 @@
 
 CREATE VIEW index_table.index_tables AS
     SELECT d.index_table, d.base, d.strategy, d.key, d.predicate, d.identity, d.include,
-           d.is_unique, d.maintenance,
+           d.is_unique, d.maintenance, d.log IS NULL AS is_complete,
            pg_catalog.pg_total_relation_size(d.index_table) AS bytes
       FROM index_table.definition d
      WHERE EXISTS (SELECT FROM pg_catalog.pg_class c WHERE c.oid = d.index_table);

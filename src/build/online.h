@@ -1,0 +1,25 @@
+// Building index tables while others write.
+//
+// Changes go to a log from the moment the definition is committed. Each partition is loaded in a
+// transaction of its own, together with the removal of what the log holds that its snapshot sees;
+// then come the indexes, then the log again and again until little is left of it, and that little
+// under a lock that keeps writers out. Whatever interrupts this, what has been committed is true,
+// and rebuild() goes on from there.
+#pragma once
+
+#include "catalog/definition.h"
+
+namespace index_table {
+
+// Raises 25001 where a procedure cannot commit: called in a transaction block or a function.
+void CheckMayCommit(FunctionCallInfo fcinfo, const char *procedure);
+
+// Creates the log of a new index table and returns it. The caller is in EnterOwner().
+Oid CreateLog(Oid index_table);
+
+// Commits the current transaction, and completes an index table that has a log in several more.
+void BuildConcurrently(Oid index_table);
+
+void InitializeOnlineBuild();
+
+} // namespace index_table
