@@ -47,6 +47,7 @@ struct IndexTable {
     CopiedColumn *copied; // the columns after partition_id, in order
     int column_count;     // of an entry
     Oid *types;           // of its columns
+    Var **base_columns;   // by position; null: an expression, or partition_id
     // For execution: planned expressions.
     Expr **key_exprs;   // per key column, of expr; null for a plain column
     Expr **per_element; // per key column

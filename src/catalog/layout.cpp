@@ -103,6 +103,22 @@ IndexTable *MakeIndexTable(Relation base, const Definition &definition) {
         table->types[copy.position] =
             TupleDescAttr(RelationGetDescr(base), copy.base_attno - 1)->atttypid;
 
+    table->base_columns = static_cast<Var **>(palloc0(sizeof(Var *) * table->column_count));
+    for (int i = 0; i < table->column_count; i++)
+        if (AttrNumber attno = BaseColumn(table, i)) {
+            Form_pg_attribute att = TupleDescAttr(RelationGetDescr(base), attno - 1);
+            table->base_columns[i] =
+                makeVar(1, attno, att->atttypid, att->atttypmod, att->attcollation, 0);
+        }
+
+    table->base_columns = static_cast<Var **>(palloc0(sizeof(Var *) * table->column_count));
+    for (int i = 0; i < table->column_count; i++)
+        if (AttrNumber attno = BaseColumn(table, i)) {
+            Form_pg_attribute att = TupleDescAttr(RelationGetDescr(base), attno - 1);
+            table->base_columns[i] =
+                makeVar(1, attno, att->atttypid, att->atttypmod, att->attcollation, 0);
+        }
+
     int count = table->key.count;
     table->key_exprs = static_cast<Expr **>(palloc0(sizeof(Expr *) * count));
     table->per_element = static_cast<Expr **>(palloc0(sizeof(Expr *) * count));

@@ -74,7 +74,6 @@ void Describe(Candidate *candidate, RelOptInfo *rel, Relation index, const AttrN
     Form_pg_index form = index->rd_index;
     int capacity = table->column_count;
     candidate->info = info;
-    candidate->positions = static_cast<int *>(palloc(sizeof(int) * capacity));
     info->indexoid = RelationGetRelid(index);
     info->reltablespace = index->rd_rel->reltablespace;
     info->rel = rel;
@@ -89,25 +88,18 @@ void Describe(Candidate *candidate, RelOptInfo *rel, Relation index, const AttrN
 
     auto add = [&](int position, int index_column) {
         int column = info->ncolumns++;
-        AttrNumber base_attno = BaseColumn(table, position);
-        candidate->positions[column] = position;
-        info->indexkeys[column] = base_attno;
-        info->canreturn[column] = base_attno != 0;
+        const Var *base_column = table->base_columns[position];
+        info->indexkeys[column] = base_column ? base_column->varattno : 0;
+        info->canreturn[column] = base_column != nullptr;
         Expr *expr;
-        if (base_attno == 0) {
+        if (base_column) {
+            Var *copy = palloc_object(Var);
+            *copy = *base_column;
+            copy->varno = rel->relid;
+            expr = reinterpret_cast<Expr *>(copy);
+        } else {
             expr = KeyExpression(table, position, rel->relid);
             info->indexprs = lappend(info->indexprs, expr);
-        } else {
-            // Type and collation of the base column, which are the entry's.
-            HeapTuple tuple =
-                SearchSysCache2(ATTNUM, ObjectIdGetDatum(table->base), Int16GetDatum(base_attno));
-            if (!HeapTupleIsValid(tuple))
-                elog(ERROR, "cache lookup failed for column %d of relation %u", base_attno,
-                     table->base);
-            Form_pg_attribute att = reinterpret_cast<Form_pg_attribute>(GETSTRUCT(tuple));
-            expr = reinterpret_cast<Expr *>(makeVar(rel->relid, base_attno, att->atttypid,
-                                                    att->atttypmod, att->attcollation, 0));
-            ReleaseSysCache(tuple);
         }
         info->indextlist =
             lappend(info->indextlist, makeTargetEntry(expr, info->ncolumns, nullptr, false));

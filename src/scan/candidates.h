@@ -9,7 +9,6 @@ namespace index_table {
 struct Candidate {
     const IndexTable *table;
     IndexOptInfo *info;  // its columns: those of the B-tree by which order is told, then the rest
-    int *positions;      // of the info's columns, in the entry
     bool is_partitioned; // the index table itself: its entries come in no order
     double entries;
     // Where the key begins with many values for a row, the planner must not match clauses with the

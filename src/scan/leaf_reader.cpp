@@ -134,9 +134,7 @@ void OpenPartition(LeafReader *reader, OpenLeaf *leaf) {
     leaf->map = compat::MapColumnsByName(RelationGetDescr(rel), RelationGetDescr(reader->base));
     leaf->slot = table_slot_create(rel, nullptr);
     leaf->index = ChooseIndex(reader, leaf);
-    if (leaf->index)
-        leaf->scan = compat::BeginIndexScan(rel, leaf->index, reader->snapshot, leaf->key_count);
-    else
+    if (!leaf->index)
         leaf->table_scan = table_beginscan(rel, reader->snapshot, 0, nullptr);
     reader->opened++;
 }
@@ -226,9 +224,26 @@ bool IsReadable(LeafReader *reader, int32 partition_id) {
     return leaf->is_readable;
 }
 
+namespace {
+
+void BeginScan(LeafReader *reader, OpenLeaf *leaf) {
+    OpenLeaf **place = &reader->scanning[reader->next_scan];
+    reader->next_scan = (reader->next_scan + 1) % LeafReader::kScans;
+    if (*place) {
+        index_endscan((*place)->scan);
+        (*place)->scan = nullptr;
+    }
+    *place = leaf;
+    leaf->scan = compat::BeginIndexScan(leaf->rel, leaf->index, reader->snapshot, leaf->key_count);
+}
+
+} // namespace
+
 void SeekRows(LeafReader *reader, OpenLeaf *leaf, const Datum *values, const bool *nulls) {
     MemoryContext caller = MemoryContextSwitchTo(reader->memory);
-    if (leaf->scan) {
+    if (leaf->index) {
+        if (!leaf->scan)
+            BeginScan(reader, leaf);
         for (int i = 0; i < leaf->key_count; i++) {
             int column = leaf->key_identity[i];
             leaf->keys[i].sk_argument = values[column];
@@ -256,12 +271,12 @@ void EndLeafReader(LeafReader *reader) {
     for (OpenLeaf *leaf = reader->leaves; leaf; leaf = leaf->next) {
         if (!leaf->rel)
             continue;
-        if (leaf->scan) {
+        if (leaf->scan)
             index_endscan(leaf->scan);
+        if (leaf->index)
             index_close(leaf->index, NoLock);
-        } else {
+        else
             table_endscan(leaf->table_scan);
-        }
         ExecDropSingleTupleTableSlot(leaf->slot);
         relation_close(leaf->rel, NoLock);
     }

@@ -9,9 +9,9 @@ namespace index_table {
 struct OpenLeaf {
     int32 partition_id;
     OpenLeaf *next;
-    Relation rel;   // null: the partition is gone, or not to be seen by the snapshot
-    Relation index; // by which the identity finds rows; null: none can, the leaf is scanned
-    IndexScanDesc scan;
+    Relation rel;       // null: the partition is gone, or not to be seen by the snapshot
+    Relation index;     // by which the identity finds rows; null: none can, the leaf is scanned
+    IndexScanDesc scan; // null: to be begun
     TableScanDesc table_scan;
     int key_count;
     ScanKeyData *keys;
@@ -25,6 +25,9 @@ struct OpenLeaf {
 
 struct LeafReader {
     static constexpr int kFew = 8;
+    // A B-tree scan takes some 27 kB, more than PostgreSQL's allocator keeps: of few partitions at
+    // a time a scan is kept.
+    static constexpr int kScans = 4;
     const IndexTable *table;
     Relation base;
     Snapshot snapshot;
@@ -33,6 +36,8 @@ struct LeafReader {
     OpenLeaf *last;
     int count;
     HTAB *by_number; // made when there are more than a few
+    OpenLeaf *scanning[kScans];
+    int next_scan;
     int opened;
 };
 
