@@ -1,6 +1,7 @@
-// index_table.vacuum(): dead entries go.
+// index_table.vacuum() and what its worker shares with it.
 #include "build/build.h"
 #include "build/query.h"
+#include "build/sweep.h"
 #include "compat/compat.h"
 #include "maintenance/maintenance.h"
 
@@ -31,63 +32,81 @@ const char *PartitionColumn(Relation rel, const IndexTable *table) {
          RelationGetRelationName(rel));
 }
 
-int64 SweepRelation(Oid relid, const IndexTable *table, ArrayType *numbers) {
-    Relation rel = table_open(relid, RowExclusiveLock);
-    BlockNumber blocks = RelationGetNumberOfBlocks(rel);
+} // namespace
+
+void BeginSweep(Sweep *sweep, const IndexTable *table) {
+    // One at a time, like VACUUM.
+    LockRelationOid(table->relid, ShareUpdateExclusiveLock);
+    *sweep = {.index_table = table->relid, .numbers = ListRetiredNumbers(table->relid)};
+    if (sweep->numbers == NIL)
+        return;
+    ListCell *cell;
+    foreach (cell, find_all_inheritors(table->relid, NoLock, nullptr))
+        if (get_rel_relkind(lfirst_oid(cell)) == RELKIND_RELATION)
+            sweep->relations = lappend_oid(sweep->relations, lfirst_oid(cell));
+}
+
+bool SweepBatch(Sweep *sweep) {
+    if (sweep->relations == NIL)
+        return false;
+    const IndexTable *table = FindIndexTable(sweep->index_table);
+    Relation rel =
+        table ? try_relation_open(linitial_oid(sweep->relations), RowExclusiveLock) : nullptr;
+    BlockNumber blocks = rel ? RelationGetNumberOfBlocks(rel) : 0;
+    if (sweep->next_block >= blocks) {
+        sweep->relations = list_delete_first(sweep->relations);
+        sweep->next_block = 0;
+        if (rel)
+            relation_close(rel, NoLock);
+        return true;
+    }
+    BlockNumber end = sweep->next_block + Min(kBatchBlocks, blocks - sweep->next_block);
+    OwnerContext owner = EnterOwner(RelationOwner(table->base));
+    if (SPI_connect() != SPI_OK_CONNECT)
+        elog(ERROR, "SPI_connect failed");
     Oid types[] = {TIDOID, TIDOID, INT4ARRAYOID};
     SPIPlanPtr plan =
         SPI_prepare(psprintf("DELETE FROM ONLY %s WHERE ctid >= $1 AND ctid < $2 AND %s = ANY ($3)",
-                             QualifiedName(relid), quote_identifier(PartitionColumn(rel, table))),
+                             QualifiedName(RelationGetRelid(rel)),
+                             quote_identifier(PartitionColumn(rel, table))),
                     3, types);
     if (!plan)
         elog(ERROR, "SPI_prepare failed: %s", SPI_result_code_string(SPI_result));
-    int64 removed = 0;
-    for (BlockNumber start = 0; start < blocks; start += Min(kBatchBlocks, blocks - start)) {
-        ItemPointerData from, to;
-        ItemPointerSet(&from, start, 0);
-        ItemPointerSet(&to, start + Min(kBatchBlocks, blocks - start), 0);
-        Datum values[] = {PointerGetDatum(&from), PointerGetDatum(&to), PointerGetDatum(numbers)};
-        // A snapshot older than the entries would leave some of them behind.
-        int result = SPI_execute_snapshot(plan, values, nullptr, GetLatestSnapshot(),
-                                          InvalidSnapshot, false, true, 0);
-        if (result != SPI_OK_DELETE)
-            elog(ERROR, "SPI_execute_snapshot failed: %s", SPI_result_code_string(result));
-        removed += SPI_processed;
-        CHECK_FOR_INTERRUPTS();
-    }
-    table_close(rel, NoLock);
-    return removed;
+    ItemPointerData from, to;
+    ItemPointerSet(&from, sweep->next_block, 0);
+    ItemPointerSet(&to, end, 0);
+    Datum values[] = {PointerGetDatum(&from), PointerGetDatum(&to),
+                      PointerGetDatum(ToArray(sweep->numbers))};
+    // A snapshot older than the entries would leave some of them behind.
+    int result = SPI_execute_snapshot(plan, values, nullptr, GetLatestSnapshot(), InvalidSnapshot,
+                                      false, true, 0);
+    if (result != SPI_OK_DELETE)
+        elog(ERROR, "SPI_execute_snapshot failed: %s", SPI_result_code_string(result));
+    sweep->removed += SPI_processed;
+    sweep->next_block = end;
+    SPI_finish();
+    LeaveOwner(owner);
+    relation_close(rel, NoLock);
+    CHECK_FOR_INTERRUPTS();
+    return true;
 }
 
-} // namespace
+void EndSweep(Sweep *sweep) {
+    ForgetRetiredNumbers(sweep->index_table, sweep->numbers);
+}
 
 int64 SweepEntries(const IndexTable *table) {
-    // One at a time, like VACUUM.
-    LockRelationOid(table->relid, ShareUpdateExclusiveLock);
-    List *numbers = ListRetiredNumbers(table->relid);
-    if (numbers == NIL)
+    Sweep sweep;
+    BeginSweep(&sweep, table);
+    if (sweep.numbers == NIL)
         return 0;
-    if (SPI_connect() != SPI_OK_CONNECT)
-        elog(ERROR, "SPI_connect failed");
-    ArrayType *array = ToArray(numbers);
-    int64 removed = 0;
-    ListCell *cell;
-    foreach (cell, find_all_inheritors(table->relid, RowExclusiveLock, nullptr))
-        if (get_rel_relkind(lfirst_oid(cell)) == RELKIND_RELATION)
-            removed += SweepRelation(lfirst_oid(cell), table, array);
-    ForgetRetiredNumbers(table->relid, numbers);
-    SPI_finish();
-    return removed;
+    while (SweepBatch(&sweep))
+        ;
+    EndSweep(&sweep);
+    return sweep.removed;
 }
 
 namespace {
-
-int64 Vacuum(const IndexTable *table) {
-    OwnerContext owner = EnterOwner(RelationOwner(table->base));
-    int64 removed = SweepEntries(table);
-    LeaveOwner(owner);
-    return removed;
-}
 
 int64 VacuumAll() {
     int64 removed = 0;
@@ -96,7 +115,7 @@ int64 VacuumAll() {
         foreach (cell, ListIndexTables(lfirst_oid(base_cell))) {
             const IndexTable *table = FindIndexTable(lfirst_oid(cell));
             if (table && compat::OwnsRelation(table->relid))
-                removed += Vacuum(table);
+                removed += SweepEntries(table);
         }
     return removed;
 }
@@ -109,5 +128,6 @@ using namespace index_table;
 SQL_FUNCTION(index_table_vacuum) {
     PreventCommandDuringRecovery("index_table.vacuum()");
     FlushChanges();
-    PG_RETURN_INT64(PG_ARGISNULL(0) ? VacuumAll() : Vacuum(GetOwnIndexTable(PG_GETARG_OID(0))));
+    PG_RETURN_INT64(PG_ARGISNULL(0) ? VacuumAll()
+                                    : SweepEntries(GetOwnIndexTable(PG_GETARG_OID(0))));
 }

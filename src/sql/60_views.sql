@@ -20,17 +20,19 @@ GRANT SELECT ON index_table.partitions TO PUBLIC;
 
 CREATE VIEW index_table.stat AS
     SELECT d.index_table, d.base,
-           (SELECT sum(GREATEST(c.reltuples, 0)) FROM pg_catalog.pg_partition_tree(d.index_table) t
-              JOIN pg_catalog.pg_class c ON c.oid = t.relid WHERE t.isleaf)::bigint AS entries,
+           (SELECT sum(GREATEST(c.reltuples, 0)) FROM pg_catalog.pg_class c
+             WHERE c.oid = ANY (p.relations))::bigint AS entries,
            COALESCE((SELECT sum(r.entries) FROM index_table.retired_partition r
                       WHERE r.index_table = d.index_table), 0)::bigint AS dead_entries,
-           (SELECT sum(s.idx_scan) FROM pg_catalog.pg_partition_tree(d.index_table) t
-              JOIN pg_catalog.pg_stat_all_indexes s USING (relid))::bigint AS scans,
-           (SELECT sum(s.idx_tup_read) FROM pg_catalog.pg_partition_tree(d.index_table) t
-              JOIN pg_catalog.pg_stat_all_indexes s USING (relid))::bigint AS entries_read,
+           (SELECT sum(s.idx_scan) FROM pg_catalog.pg_stat_all_indexes s
+             WHERE s.relid = ANY (p.relations))::bigint AS scans,
+           (SELECT sum(s.idx_tup_read) FROM pg_catalog.pg_stat_all_indexes s
+             WHERE s.relid = ANY (p.relations))::bigint AS entries_read,
            pg_catalog.pg_total_relation_size(d.index_table) AS bytes
       FROM index_table.definition d
-     WHERE EXISTS (SELECT FROM pg_catalog.pg_class c WHERE c.oid = d.index_table);
+      JOIN pg_catalog.pg_class t ON t.oid = d.index_table,
+           LATERAL (SELECT CASE t.relkind WHEN 'r' THEN ARRAY[t.oid]
+                           ELSE ARRAY(SELECT relid FROM pg_catalog.pg_partition_tree(t.oid) WHERE isleaf) END AS relations) p;
 COMMENT ON VIEW index_table.stat IS
     'size and use of index tables: entries, and dead ones of partitions that are gone (estimates); scans of their indexes and entries read by them';
 GRANT SELECT ON index_table.stat TO PUBLIC;

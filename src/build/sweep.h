@@ -1,0 +1,26 @@
+// Removing dead entries: those whose partition number is out of use.
+#pragma once
+
+#include "catalog/definition.h"
+
+namespace index_table {
+
+// A pass over an index table. It may be spread over several transactions; its lists are in the
+// memory context that was current at BeginSweep().
+struct Sweep {
+    Oid index_table;
+    List *numbers;   // out of use when it began
+    List *relations; // yet to be looked through
+    BlockNumber next_block;
+    int64 removed;
+};
+
+// Locks the index table so that no other sweep runs until the transaction ends. `numbers` is NIL
+// where there is nothing to do.
+void BeginSweep(Sweep *sweep, const IndexTable *table);
+// Looks through the next blocks; false when there are none.
+bool SweepBatch(Sweep *sweep);
+// Forgets the numbers: no entry with them is left.
+void EndSweep(Sweep *sweep);
+
+} // namespace index_table
