@@ -485,6 +485,9 @@ void Drop(Oid relid) {
     // The base table first, as writers do. With its last index table its triggers go.
     bool is_last = list_length(ListIndexTables(base)) == 1;
     LockRelationOid(base, is_last ? AccessExclusiveLock : ShareRowExclusiveLock);
+    // Its partitions too: a transaction that has just ended lets go of them after the base table.
+    if (is_last)
+        find_all_inheritors(base, AccessExclusiveLock, nullptr);
     LockRelationOid(relid, AccessExclusiveLock);
     ObjectAddress address;
     ObjectAddressSet(address, RelationRelationId, relid);
