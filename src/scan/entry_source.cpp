@@ -64,7 +64,7 @@ Node *OverEntry(Node *qual, List *columns, TupleDesc descriptor, const AttrNumbe
     }
 }
 
-List *QualsOverEntry(const ScanPlan *plan, TupleDesc descriptor, const AttrNumber *attnos) {
+List *QualsOverEntry(const SourcePlan *plan, TupleDesc descriptor, const AttrNumber *attnos) {
     List *quals = NIL;
     ListCell *qual, *columns;
     forboth(qual, plan->quals, columns, plan->qual_columns) quals =
@@ -183,7 +183,7 @@ void StartPart(EntrySource *source) {
 
 // The next entry of a part, from the B-tree alone where the heap page is known to be visible.
 bool ReadFromIndex(EntrySource *source, EntryPart *part) {
-    ScanDirection direction = source->plan->direction;
+    ScanDirection direction = source->direction;
     while (ItemPointer tid = index_getnext_tid(part->scan, direction)) {
         CHECK_FOR_INTERRUPTS();
         if (VM_ALL_VISIBLE(part->rel, ItemPointerGetBlockNumber(tid), &part->visibility)) {
@@ -205,7 +205,7 @@ bool ReadFromIndex(EntrySource *source, EntryPart *part) {
 }
 
 bool ReadFromHeap(EntrySource *source, EntryPart *part) {
-    if (!index_getnext_slot(part->scan, source->plan->direction, part->slot))
+    if (!index_getnext_slot(part->scan, source->direction, part->slot))
         return false;
     CHECK_FOR_INTERRUPTS();
     source->heap_fetches++;
@@ -273,7 +273,7 @@ void FetchBatch(EntrySource *source) {
     if (SPI_connect() != SPI_OK_CONNECT)
         elog(ERROR, "SPI_connect failed");
     if (!source->is_recomputing) {
-        *scan = BeginRecomputation(source->table, source->plan->direction == BackwardScanDirection);
+        *scan = BeginRecomputation(source->table, source->direction == BackwardScanDirection);
         source->is_recomputing = true;
     }
     HeapTuple entry;
@@ -319,10 +319,11 @@ bool Recompute(EntrySource *source) {
 
 } // namespace
 
-void BeginEntrySource(EntrySource *source, const IndexTable *table, const ScanPlan *plan,
-                      PlanState *node, const Bitmapset *needed) {
+void BeginEntrySource(EntrySource *source, const IndexTable *table, const SourcePlan *plan,
+                      ScanDirection direction, PlanState *node, const Bitmapset *needed) {
     *source = {.table = table,
                .plan = plan,
+               .direction = direction,
                .node = node,
                .snapshot = node->state->es_snapshot,
                .memory = CurrentMemoryContext};

@@ -10,7 +10,8 @@ namespace index_table {
 // An entry of which a scan reads some columns, by position; the values are valid until the next.
 struct EntrySource {
     const IndexTable *table;
-    const ScanPlan *plan;
+    const SourcePlan *plan;
+    ScanDirection direction;
     PlanState *node; // whose parameters the conditions contain
     Snapshot snapshot;
     MemoryContext memory;
@@ -50,8 +51,8 @@ struct EntrySource {
 
 // `needed` are the positions whose values the caller reads. Opens the index table; the planner or
 // the plan cache has locked it.
-void BeginEntrySource(EntrySource *source, const IndexTable *table, const ScanPlan *plan,
-                      PlanState *node, const Bitmapset *needed);
+void BeginEntrySource(EntrySource *source, const IndexTable *table, const SourcePlan *plan,
+                      ScanDirection direction, PlanState *node, const Bitmapset *needed);
 // Starts over with the parameters as they are now.
 void RestartEntries(EntrySource *source);
 // Reads the next entry into `values`; false at the end.

@@ -2,6 +2,7 @@
 
 #include "compat/compat.h"
 #include "scan/multi_valued.h"
+#include "scan/or_clause.h"
 #include "scan/planner.h"
 #include "scan/scan.h"
 
@@ -160,6 +161,29 @@ void ConsiderClauses(const Situation &situation, Costs *best) {
                                                   JOIN_INNER, nullptr);
                 ConsiderRows(situation, &candidate, clamp_row_est(share * candidate.entries), best);
             }
+}
+
+// Conditions on different keys joined by OR.
+void ConsiderOrs(const Situation &situation, Costs *best) {
+    RelOptInfo *rel = situation.rel;
+    ListCell *cell, *arm;
+    foreach (cell, rel->baserestrictinfo) {
+        double entries = 0;
+        const Candidate *candidate = nullptr;
+        foreach (arm, MatchOr(situation.root, rel, lfirst_node(RestrictInfo, cell))) {
+            IndexPath *path = lfirst_node(IndexPath, arm);
+            for (const Candidate &other :
+                 std::span(situation.set->candidates, situation.set->count))
+                if (other.info == path->indexinfo)
+                    candidate = &other;
+            entries += clamp_row_est(path->indexselectivity * path->indexinfo->tuples);
+        }
+        if (candidate)
+            Consider(best,
+                     kScan + entries * (kEntry + kFetch) +
+                         Min(entries, situation.partitions) * kOpenLeaf,
+                     situation.native_start + entries * kNativeFetch, entries);
+    }
 }
 
 bool IsEqualityOn(const Candidate *candidate, int column, RestrictInfo *restriction) {
@@ -375,6 +399,7 @@ bool IsWorthwhile(PlannerInfo *root, RelOptInfo *rel, CandidateSet *set, const C
                            partitions,
                            partitions * (is_generic ? kPartition : kPlanPartition + kPartition)};
     ConsiderClauses(situation, &best);
+    ConsiderOrs(situation, &best);
     ConsiderOrder(situation, &best);
     ConsiderJoins(situation, &best);
     set->partitions = partitions;

@@ -6,6 +6,7 @@
 #include "compat/compat.h"
 #include "scan/candidates.h"
 #include "scan/multi_valued.h"
+#include "scan/or_clause.h"
 #include "scan/planner.h"
 #include "scan/scan.h"
 #include "scan/scan_plan.h"
@@ -85,6 +86,30 @@ void AddElementPaths(PlannerInfo *root, RelOptInfo *rel, const CandidateSet *set
     }
 }
 
+// Paths for conditions on different keys joined by OR: one after the other, each row once.
+void AddOrPaths(PlannerInfo *root, RelOptInfo *rel, const CandidateSet *set) {
+    ListCell *cell, *arm;
+    foreach (cell, rel->baserestrictinfo) {
+        List *arms = MatchOr(root, rel, lfirst_node(RestrictInfo, cell));
+        if (arms == NIL)
+            continue;
+        CustomPath *custom = Wrap(static_cast<Path *>(linitial(arms)));
+        custom->custom_private = arms;
+        custom->path.pathkeys = NIL;
+        custom->path.rows = rel->rows;
+        custom->path.startup_cost = 0;
+        custom->path.total_cost = 0;
+        foreach (arm, arms) {
+            IndexPath *path = lfirst_node(IndexPath, arm);
+            const Candidate *candidate = FindCandidate(rel, path->indexinfo);
+            double entries = clamp_row_est(path->indexselectivity * candidate->entries);
+            custom->path.total_cost +=
+                path->path.total_cost + entries * kOperatorsPerEntry * cpu_operator_cost;
+        }
+        add_path(rel, &custom->path);
+    }
+}
+
 void OnPathlist(PlannerInfo *root, RelOptInfo *rel, Index relid, RangeTblEntry *rte) {
     if (previous_pathlist)
         previous_pathlist(root, rel, relid, rte);
@@ -116,6 +141,8 @@ void OnPathlist(PlannerInfo *root, RelOptInfo *rel, Index relid, RangeTblEntry *
         if (IsA(lfirst(cell), IndexPath))
             AddIndexPath(rel, set, lfirst_node(IndexPath, cell));
     AddElementPaths(root, rel, set);
+    if (!rel->lateral_relids)
+        AddOrPaths(root, rel, set);
 }
 
 // --- Plans -------------------------------------------------------------------
@@ -154,46 +181,61 @@ List *QualColumns(const IndexClause *clause, Expr *qual) {
     return columns;
 }
 
-void AddIndexClauses(ScanPlan *plan, List *index_clauses) {
+void AddIndexClauses(ScanPlan *plan, SourcePlan *source, List *index_clauses) {
     ListCell *cell, *qual_cell;
     foreach (cell, index_clauses) {
         IndexClause *clause = lfirst_node(IndexClause, cell);
         foreach (qual_cell, clause->indexquals) {
             Expr *qual = lfirst_node(RestrictInfo, qual_cell)->clause;
-            plan->quals = lappend(plan->quals, copyObjectImpl(qual));
-            plan->qual_columns = lappend(plan->qual_columns, QualColumns(clause, qual));
+            source->quals = lappend(source->quals, copyObjectImpl(qual));
+            source->qual_columns = lappend(source->qual_columns, QualColumns(clause, qual));
         }
         if (!clause->lossy)
             plan->recheck = lappend(plan->recheck, copyObjectImpl(clause->rinfo->clause));
     }
 }
 
+// The clauses that are left to be checked on the rows of a single index path.
+List *RemainingClauses(const RelOptInfo *rel, const IndexPath *path, List *clauses) {
+    bool entries_alone = path->path.pathtype == T_IndexOnlyScan;
+    List *remaining = NIL;
+    ListCell *cell;
+    foreach (cell, clauses) {
+        RestrictInfo *restriction = lfirst_node(RestrictInfo, cell);
+        // What the predicate implies may concern columns that entries do not hold.
+        bool implied = entries_alone && list_member_ptr(rel->baserestrictinfo, restriction) &&
+                       !list_member_ptr(path->indexinfo->indrestrictinfo, restriction);
+        if (!implied && !is_redundant_with_indexclauses(restriction, path->indexclauses))
+            remaining = lappend(remaining, restriction);
+    }
+    return remaining;
+}
+
 Plan *PlanScan(PlannerInfo *root, RelOptInfo *rel, CustomPath *best, List *target_list,
                List *clauses, List *custom_plans) {
-    Path *path = static_cast<Path *>(linitial(best->custom_private));
+    List *paths = best->custom_private;
     ScanPlan plan = {.mode = ScanMode::AllPartitions, .direction = ForwardScanDirection};
     List *filter = clauses;
-    if (IsA(path, IndexPath)) {
-        IndexPath *index_path = reinterpret_cast<IndexPath *>(path);
-        const Candidate *candidate = FindCandidate(rel, index_path->indexinfo);
-        bool entries_alone = path->pathtype == T_IndexOnlyScan;
-        plan.mode = entries_alone ? ScanMode::Entries : ScanMode::Rows;
-        plan.direction = index_path->indexscandir;
-        plan.index_table = candidate->table->relid;
-        plan.index = candidate->info->indexoid;
+    if (IsA(linitial(paths), IndexPath)) {
+        IndexPath *first = linitial_node(IndexPath, paths);
+        plan.mode = first->path.pathtype == T_IndexOnlyScan ? ScanMode::Entries : ScanMode::Rows;
+        plan.direction = first->indexscandir;
         plan.is_ordered = best->path.pathkeys != NIL;
-        AddIndexClauses(&plan, index_path->indexclauses);
-        filter = NIL;
+        plan.sources = static_cast<SourcePlan *>(palloc0(sizeof(SourcePlan) * list_length(paths)));
         ListCell *cell;
-        foreach (cell, clauses) {
-            RestrictInfo *restriction = lfirst_node(RestrictInfo, cell);
-            // What the predicate implies may concern columns that entries do not hold.
-            bool implied = entries_alone && list_member_ptr(rel->baserestrictinfo, restriction) &&
-                           !list_member_ptr(index_path->indexinfo->indrestrictinfo, restriction);
-            if (!implied && !is_redundant_with_indexclauses(restriction, index_path->indexclauses))
-                filter = lappend(filter, restriction);
+        foreach (cell, paths) {
+            IndexPath *path = lfirst_node(IndexPath, cell);
+            const Candidate *candidate = FindCandidate(rel, path->indexinfo);
+            SourcePlan *source = &plan.sources[plan.source_count++];
+            source->index_table = candidate->table->relid;
+            source->index = candidate->info->indexoid;
+            AddIndexClauses(&plan, source, path->indexclauses);
+            NoteUse(candidate->table);
         }
-        NoteUse(candidate->table);
+        if (plan.source_count == 1)
+            filter = RemainingClauses(rel, first, clauses);
+        else
+            plan.recheck = NIL; // each is a part of a clause only; all clauses are in the filter
     }
     filter = extract_actual_clauses(filter, false);
     plan.columns = NeededColumns(rel, list_concat(list_copy(filter), plan.recheck));

@@ -8,6 +8,21 @@
 namespace index_table {
 namespace {
 
+// An index table that is read.
+struct Source {
+    const IndexTable *table;
+    EntrySource entries;
+    LeafReader leaves;
+    Datum *identity;
+    bool *identity_nulls;
+};
+
+// A row that was yielded already.
+struct SeenRow {
+    Oid partition; // with `tid` the hash key
+    ItemPointerData tid;
+};
+
 struct IndexTableScan {
     CustomScanState css;
     ScanPlan plan;
@@ -15,12 +30,11 @@ struct IndexTableScan {
     bool is_open;
     bool is_started;
 
-    const IndexTable *table;
-    EntrySource source;
-    LeafReader leaves;
-    TupleTableSlot *row; // of a leaf, of which the scan's tuple is made of
-    Datum *identity;
-    bool *identity_nulls;
+    Source *sources;
+    int current;
+    HTAB *seen; // where there are several sources
+    MemoryContext seen_memory;
+    TupleTableSlot *row;    // of a leaf, of which the scan's tuple is made of
     AttrNumber last_column; // the last column of the base table that is needed
 
     // Every row of every partition.
@@ -52,8 +66,7 @@ TupleDesc BaseDescriptor(const IndexTableScan *scan) {
 // --- Beginning ---------------------------------------------------------------
 
 // The positions of an entry that the scan reads.
-Bitmapset *NeededPositions(const IndexTableScan *scan) {
-    const IndexTable *table = scan->table;
+Bitmapset *NeededPositions(const IndexTableScan *scan, const IndexTable *table) {
     Bitmapset *needed = bms_make_singleton(table->partition_position());
     if (scan->plan.mode == ScanMode::Rows) {
         for (int i = 0; i < table->identity_count; i++)
@@ -62,25 +75,52 @@ Bitmapset *NeededPositions(const IndexTableScan *scan) {
             needed = bms_add_member(needed, i);
         return needed;
     }
-    for (int i = 0; i < table->key.count; i++)
-        if (list_member_int(scan->plan.columns, table->key.columns[i].attno))
+    for (int i = 0; i < table->column_count; i++)
+        if (list_member_int(scan->plan.columns, BaseColumn(table, i)))
             needed = bms_add_member(needed, i);
-    for (const CopiedColumn &copy : std::span(table->copied, table->copied_count))
-        if (list_member_int(scan->plan.columns, copy.base_attno))
-            needed = bms_add_member(needed, copy.position);
     return needed;
 }
 
-void OpenEntries(IndexTableScan *scan) {
+void OpenSource(IndexTableScan *scan, Source *source, const SourcePlan *plan) {
     PlanState *node = &scan->css.ss.ps;
-    scan->table = GetIndexTable(scan->plan.index_table);
-    BeginEntrySource(&scan->source, scan->table, &scan->plan, node, NeededPositions(scan));
-    if (scan->source.recompute)
+    source->table = GetIndexTable(plan->index_table);
+    BeginEntrySource(&source->entries, source->table, plan, scan->plan.direction, node,
+                     NeededPositions(scan, source->table));
+    if (source->entries.recompute)
         needs_this_backend = true;
-    BeginLeafReader(&scan->leaves, scan->table, scan->css.ss.ss_currentRelation,
+    BeginLeafReader(&source->leaves, source->table, scan->css.ss.ss_currentRelation,
                     node->state->es_snapshot);
-    scan->identity = palloc_array(Datum, scan->table->identity_count);
-    scan->identity_nulls = palloc_array(bool, scan->table->identity_count);
+    source->identity = palloc_array(Datum, source->table->identity_count);
+    source->identity_nulls = palloc_array(bool, source->table->identity_count);
+}
+
+// Forgets which rows were yielded.
+void StartSeeing(IndexTableScan *scan) {
+    if (scan->plan.source_count < 2)
+        return;
+    if (!scan->seen_memory)
+        scan->seen_memory = AllocSetContextCreate(scan->css.ss.ps.state->es_query_cxt,
+                                                  "index_table rows seen", ALLOCSET_DEFAULT_SIZES);
+    if (scan->seen)
+        hash_destroy(scan->seen);
+    HASHCTL control = {};
+    control.keysize = sizeof(SeenRow);
+    control.entrysize = sizeof(SeenRow);
+    control.hcxt = scan->seen_memory;
+    scan->seen =
+        hash_create("index_table rows seen", 64, &control, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+}
+
+bool IsSeen(IndexTableScan *scan, Oid partition, const ItemPointerData &tid) {
+    if (!scan->seen)
+        return false;
+    SeenRow row;
+    memset(&row, 0, sizeof(row));
+    row.partition = partition;
+    row.tid = tid;
+    bool found;
+    hash_search(scan->seen, &row, HASH_ENTER, &found);
+    return found;
 }
 
 void Begin(CustomScanState *node, EState *estate, int flags) {
@@ -93,8 +133,9 @@ void Begin(CustomScanState *node, EState *estate, int flags) {
     ListCell *cell;
     foreach (cell, scan->plan.columns)
         scan->last_column = Max(scan->last_column, lfirst_int(cell));
-    if (scan->plan.mode != ScanMode::AllPartitions)
-        OpenEntries(scan);
+    scan->sources = palloc0_array(Source, Max(1, scan->plan.source_count));
+    for (int i = 0; i < scan->plan.source_count; i++)
+        OpenSource(scan, &scan->sources[i], &scan->plan.sources[i]);
     scan->is_open = true;
 }
 
@@ -127,8 +168,8 @@ TupleTableSlot *ToBaseRow(IndexTableScan *scan, TupleTableSlot *row, const AttrM
 
 // Whether the row has the entry's key, as far as that consists of columns: where the plan relies on
 // the order, a row must not come at the place of a key that it no longer has.
-bool HasKey(IndexTableScan *scan, const OpenLeaf *leaf) {
-    const Key &key = scan->table->key;
+bool HasKey(IndexTableScan *scan, const Source *source, const OpenLeaf *leaf) {
+    const Key &key = source->table->key;
     for (int i = 0; i < key.count; i++) {
         AttrNumber attno = key.columns[i].attno;
         if (attno == 0)
@@ -137,35 +178,55 @@ bool HasKey(IndexTableScan *scan, const OpenLeaf *leaf) {
         bool isnull;
         Datum value =
             slot_getattr(leaf->slot, leaf->map ? leaf->map->attnums[attno - 1] : attno, &isnull);
-        if (isnull != scan->source.nulls[i] ||
-            (!isnull && !datum_image_eq(value, scan->source.values[i], att->attbyval, att->attlen)))
+        if (isnull != source->entries.nulls[i] ||
+            (!isnull &&
+             !datum_image_eq(value, source->entries.values[i], att->attbyval, att->attlen)))
             return false;
     }
     return true;
 }
 
 // The row that an entry leads to; null where it leads to none, or to one that is not asked for.
-TupleTableSlot *FetchRow(IndexTableScan *scan) {
-    const IndexTable *table = scan->table;
-    const EntrySource &source = scan->source;
+TupleTableSlot *FetchRow(IndexTableScan *scan, Source *source) {
+    const IndexTable *table = source->table;
+    const EntrySource &entries = source->entries;
     OpenLeaf *leaf =
-        GetLeaf(&scan->leaves, DatumGetInt32(source.values[table->partition_position()]));
+        GetLeaf(&source->leaves, DatumGetInt32(entries.values[table->partition_position()]));
     if (!leaf)
         return nullptr;
     for (int i = 0; i < table->identity_count; i++) {
-        scan->identity[i] = source.values[table->identity[i].position];
-        scan->identity_nulls[i] = source.nulls[table->identity[i].position];
+        source->identity[i] = entries.values[table->identity[i].position];
+        source->identity_nulls[i] = entries.nulls[table->identity[i].position];
     }
-    SeekRows(&scan->leaves, leaf, scan->identity, scan->identity_nulls);
-    if (!NextRow(&scan->leaves, leaf))
+    SeekRows(&source->leaves, leaf, source->identity, source->identity_nulls);
+    if (!NextRow(&source->leaves, leaf))
         return nullptr;
     scan->rows_fetched++;
     scan->row = leaf->slot;
-    if (scan->plan.is_ordered && !HasKey(scan, leaf))
+    if ((scan->plan.is_ordered && !HasKey(scan, source, leaf)) ||
+        IsSeen(scan, RelationGetRelid(leaf->rel), leaf->slot->tts_tid))
         return nullptr;
     ExprContext *context = scan->css.ss.ps.ps_ExprContext;
     context->ecxt_scantuple = ToBaseRow(scan, leaf->slot, leaf->map, RelationGetRelid(leaf->rel));
     return ExecQual(scan->recheck, context) ? context->ecxt_scantuple : nullptr;
+}
+
+// Reads the next entry of the sources, one after the other; null at the end.
+Source *NextEntry(IndexTableScan *scan) {
+    if (!scan->is_started) {
+        scan->current = 0;
+        StartSeeing(scan);
+        RestartEntries(&scan->sources[0].entries);
+        scan->is_started = true;
+    }
+    for (;;) {
+        Source *source = &scan->sources[scan->current];
+        if (ReadEntry(&source->entries))
+            return source;
+        if (scan->current == scan->plan.source_count - 1)
+            return nullptr;
+        RestartEntries(&scan->sources[++scan->current].entries);
+    }
 }
 
 TupleTableSlot *NextThroughEntry(IndexTableScan *scan) {
@@ -173,12 +234,8 @@ TupleTableSlot *NextThroughEntry(IndexTableScan *scan) {
         ExecClearTuple(scan->row);
         scan->row = nullptr;
     }
-    if (!scan->is_started) {
-        RestartEntries(&scan->source);
-        scan->is_started = true;
-    }
-    while (ReadEntry(&scan->source)) {
-        if (TupleTableSlot *slot = FetchRow(scan))
+    while (Source *source = NextEntry(scan)) {
+        if (TupleTableSlot *slot = FetchRow(scan, source))
             return slot;
         scan->stale_entries++;
     }
@@ -188,28 +245,24 @@ TupleTableSlot *NextThroughEntry(IndexTableScan *scan) {
 // --- Entries alone -----------------------------------------------------------
 
 TupleTableSlot *NextEntryAlone(IndexTableScan *scan) {
-    const IndexTable *table = scan->table;
-    const EntrySource &source = scan->source;
     TupleTableSlot *slot = scan->css.ss.ss_ScanTupleSlot;
-    if (!scan->is_started) {
-        RestartEntries(&scan->source);
-        scan->is_started = true;
-    }
-    while (ReadEntry(&scan->source)) {
-        int32 partition_id = DatumGetInt32(source.values[table->partition_position()]);
-        if (!IsReadable(&scan->leaves, partition_id)) {
+    while (Source *source = NextEntry(scan)) {
+        const IndexTable *table = source->table;
+        const EntrySource &entries = source->entries;
+        int32 partition_id = DatumGetInt32(entries.values[table->partition_position()]);
+        if (!IsReadable(&source->leaves, partition_id)) {
             scan->stale_entries++;
             continue;
         }
         ExecClearTuple(slot);
         memset(slot->tts_isnull, true, slot->tts_tupleDescriptor->natts);
-        for (int i = 0; i < source.needed_count; i++) {
-            int position = source.needed[i];
+        for (int i = 0; i < entries.needed_count; i++) {
+            int position = entries.needed[i];
             AttrNumber attno = BaseColumn(table, position);
             if (attno == 0)
                 continue;
-            slot->tts_values[attno - 1] = source.values[position];
-            slot->tts_isnull[attno - 1] = source.nulls[position];
+            slot->tts_values[attno - 1] = entries.values[position];
+            slot->tts_isnull[attno - 1] = entries.nulls[position];
         }
         return ExecStoreVirtualTuple(slot);
     }
@@ -307,9 +360,9 @@ void End(CustomScanState *node) {
     if (!scan->is_open)
         return;
     CloseLeaf(scan);
-    if (scan->table) {
-        EndEntrySource(&scan->source);
-        EndLeafReader(&scan->leaves);
+    for (Source &source : std::span(scan->sources, scan->plan.source_count)) {
+        EndEntrySource(&source.entries);
+        EndLeafReader(&source.leaves);
     }
 }
 
@@ -324,38 +377,57 @@ void Rescan(CustomScanState *node) {
 
 // --- EXPLAIN -----------------------------------------------------------------
 
+void ExplainSource(const SourcePlan &source, List *context, ExplainState *es) {
+    const char *name = get_rel_name(source.index_table);
+    if (es->verbose)
+        name = quote_qualified_identifier(get_namespace_name(get_rel_namespace(source.index_table)),
+                                          name);
+    ExplainPropertyText("Index Table", name, es);
+    if (source.quals == NIL)
+        return;
+    Node *condition = reinterpret_cast<Node *>(make_ands_explicit(source.quals));
+    ExplainPropertyText("Index Cond", deparse_expression(condition, context, es->verbose, false),
+                        es);
+}
+
 void Explain(CustomScanState *node, List *ancestors, ExplainState *es) {
     IndexTableScan *scan = ToScan(node);
-    if (scan->plan.mode != ScanMode::AllPartitions) {
-        Oid relid = scan->plan.index_table;
-        const char *name = get_rel_name(relid);
-        if (es->verbose)
-            name = quote_qualified_identifier(get_namespace_name(get_rel_namespace(relid)), name);
-        ExplainPropertyText("Index Table", name, es);
-        if (scan->plan.direction == BackwardScanDirection)
-            ExplainPropertyText("Scan Direction", "Backward", es);
+    List *context = set_deparse_context_plan(es->deparse_cxt, node->ss.ps.plan, ancestors);
+    if (scan->plan.source_count == 1) {
+        ExplainSource(scan->plan.sources[0], context, es);
+    } else if (scan->plan.source_count > 1) {
+        ExplainOpenGroup("Index Tables", "Index Tables", false, es);
+        for (const SourcePlan &source : std::span(scan->plan.sources, scan->plan.source_count)) {
+            ExplainOpenGroup("Source", nullptr, true, es);
+            ExplainSource(source, context, es);
+            ExplainCloseGroup("Source", nullptr, true, es);
+        }
+        ExplainCloseGroup("Index Tables", "Index Tables", false, es);
     }
-    if (scan->plan.quals != NIL) {
-        List *context = set_deparse_context_plan(es->deparse_cxt, node->ss.ps.plan, ancestors);
-        Node *condition = reinterpret_cast<Node *>(make_ands_explicit(scan->plan.quals));
-        ExplainPropertyText("Index Cond",
-                            deparse_expression(condition, context, es->verbose, false), es);
-    }
+    if (scan->plan.direction == BackwardScanDirection)
+        ExplainPropertyText("Scan Direction", "Backward", es);
     if (!es->analyze || !scan->is_open)
         return;
-    if (scan->table) {
-        if (scan->source.recompute)
-            ExplainPropertyText("Entries From", "base table", es);
-        ExplainPropertyUInteger("Entries Read", nullptr, scan->source.entries_read, es);
+    uint64 entries = 0, heap_fetches = 0, partitions = scan->partitions_visited;
+    bool recomputed = false;
+    for (const Source &source : std::span(scan->sources, scan->plan.source_count)) {
+        entries += source.entries.entries_read;
+        heap_fetches += source.entries.heap_fetches;
+        partitions += source.leaves.opened;
+        recomputed = recomputed || source.entries.recompute;
+    }
+    if (recomputed)
+        ExplainPropertyText("Entries From", "base table", es);
+    if (scan->plan.source_count > 0) {
+        ExplainPropertyUInteger("Entries Read", nullptr, entries, es);
         if (scan->plan.mode == ScanMode::Rows)
             ExplainPropertyUInteger("Rows Fetched", nullptr, scan->rows_fetched, es);
         if (scan->stale_entries > 0 || es->format != EXPLAIN_FORMAT_TEXT)
-            ExplainPropertyUInteger("Stale Entries Skipped", nullptr, scan->stale_entries, es);
-        ExplainPropertyUInteger("Heap Fetches", nullptr, scan->source.heap_fetches, es);
+            ExplainPropertyUInteger("Entries Skipped", nullptr, scan->stale_entries, es);
+        ExplainPropertyUInteger("Heap Fetches", nullptr, heap_fetches, es);
     }
     if (scan->plan.mode != ScanMode::Entries)
-        ExplainPropertyUInteger("Partitions Visited", nullptr,
-                                scan->table ? scan->leaves.opened : scan->partitions_visited, es);
+        ExplainPropertyUInteger("Partitions Visited", nullptr, partitions, es);
 }
 
 CustomExecMethods MakeExecMethods(const char *name) {

@@ -5,25 +5,40 @@ namespace index_table {
 CustomScan *MakeCustomScan(const ScanPlan &plan, const CustomScanMethods *methods) {
     CustomScan *scan = makeNode(CustomScan);
     scan->methods = methods;
-    scan->custom_exprs = list_make2(plan.quals, plan.recheck);
+    List *quals = NIL;
+    List *qual_columns = NIL;
+    List *oids = NIL;
+    for (const SourcePlan &source : std::span(plan.sources, plan.source_count)) {
+        quals = lappend(quals, source.quals);
+        qual_columns = lappend(qual_columns, source.qual_columns);
+        oids = lappend_oid(lappend_oid(oids, source.index_table), source.index);
+    }
+    // Expressions apart: the planner looks through these.
+    scan->custom_exprs = list_make2(plan.recheck, quals);
     List *numbers = list_make3_int(static_cast<int>(plan.mode), plan.direction, plan.is_ordered);
-    List *oids = list_make2_oid(plan.index_table, plan.index);
-    scan->custom_private = list_make4(numbers, oids, plan.columns, plan.qual_columns);
+    scan->custom_private = list_make4(numbers, plan.columns, oids, qual_columns);
     return scan;
 }
 
 ScanPlan ReadScanPlan(const CustomScan *scan) {
     List *numbers = static_cast<List *>(linitial(scan->custom_private));
-    List *oids = static_cast<List *>(lsecond(scan->custom_private));
-    return {.mode = static_cast<ScanMode>(linitial_int(numbers)),
-            .direction = static_cast<ScanDirection>(lsecond_int(numbers)),
-            .index_table = linitial_oid(oids),
-            .index = lsecond_oid(oids),
-            .is_ordered = lthird_int(numbers) != 0,
-            .columns = static_cast<List *>(lthird(scan->custom_private)),
-            .quals = static_cast<List *>(linitial(scan->custom_exprs)),
-            .qual_columns = static_cast<List *>(lfourth(scan->custom_private)),
-            .recheck = static_cast<List *>(lsecond(scan->custom_exprs))};
+    List *oids = static_cast<List *>(lthird(scan->custom_private));
+    List *qual_columns = static_cast<List *>(lfourth(scan->custom_private));
+    List *quals = static_cast<List *>(lsecond(scan->custom_exprs));
+    ScanPlan plan = {.mode = static_cast<ScanMode>(linitial_int(numbers)),
+                     .direction = static_cast<ScanDirection>(lsecond_int(numbers)),
+                     .is_ordered = lthird_int(numbers) != 0,
+                     .columns = static_cast<List *>(lsecond(scan->custom_private)),
+                     .recheck = static_cast<List *>(linitial(scan->custom_exprs)),
+                     .source_count = list_length(oids) / 2};
+    plan.sources =
+        static_cast<SourcePlan *>(palloc(sizeof(SourcePlan) * Max(1, plan.source_count)));
+    for (int i = 0; i < plan.source_count; i++)
+        plan.sources[i] = {.index_table = list_nth_oid(oids, 2 * i),
+                           .index = list_nth_oid(oids, 2 * i + 1),
+                           .quals = static_cast<List *>(list_nth(quals, i)),
+                           .qual_columns = static_cast<List *>(list_nth(qual_columns, i))};
+    return plan;
 }
 
 } // namespace index_table

@@ -12,16 +12,24 @@ enum class ScanMode : int {
     AllPartitions, // every row of every partition
 };
 
+// One index table that a scan reads.
+struct SourcePlan {
+    Oid index_table;
+    Oid index;          // of its B-tree; where it is partitioned, the partitioned one
+    List *quals;        // conditions on the B-tree's columns: the column is on the left of each
+    List *qual_columns; // for each of them the B-tree's columns, lists of attribute numbers
+};
+
 struct ScanPlan {
     ScanMode mode;
     ScanDirection direction;
-    Oid index_table;
-    Oid index;          // of its B-tree; where it is partitioned, the partitioned one
-    bool is_ordered;    // the plan relies on the order of the entries
-    List *columns;      // columns of the base table that are needed, attribute numbers; NIL: all
-    List *quals;        // conditions on the B-tree's columns: the column is on the left of each
-    List *qual_columns; // for each of them the B-tree's columns, lists of attribute numbers
-    List *recheck;      // what the conditions were made of, over the base table's columns
+    bool is_ordered; // the plan relies on the order of the entries
+    List *columns;   // columns of the base table that are needed, attribute numbers; NIL: all
+    List *recheck;   // what the conditions were made of, over the base table's columns
+    // More than one for conditions on different keys joined by OR: a row that several lead to is
+    // yielded once.
+    int source_count;
+    SourcePlan *sources;
 };
 
 CustomScan *MakeCustomScan(const ScanPlan &plan, const CustomScanMethods *methods);
