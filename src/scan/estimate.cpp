@@ -406,6 +406,8 @@ bool IsWorthwhile(PlannerInfo *root, RelOptInfo *rel, CandidateSet *set, const C
     set->expected_rows = Min(best.rows, rel->rows);
 
     // As the planner left it.
+    for (const Candidate &candidate : std::span(set->candidates, set->count))
+        candidate.info->predOK = false;
     root->total_table_pages = total_pages;
     root->simple_rel_array[rel->relid] = nullptr;
     rel->baserestrictinfo = NIL;

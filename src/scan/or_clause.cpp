@@ -20,10 +20,18 @@ Setting Exchange(RelOptInfo *rel, const Setting &setting) {
     return before;
 }
 
+// Finds out anew which predicates are implied: what was once, the planner does not ask again.
+void CheckPredicates(PlannerInfo *root, RelOptInfo *rel) {
+    ListCell *cell;
+    foreach (cell, rel->indexlist)
+        lfirst_node(IndexOptInfo, cell)->predOK = false;
+    check_index_predicates(root, rel);
+}
+
 // The cheapest index path for the clauses of an arm beside those that hold for all arms.
 IndexPath *MatchArm(PlannerInfo *root, RelOptInfo *rel, List *arm, List *others) {
     Setting before = Exchange(rel, {.baserestrictinfo = list_concat_copy(arm, others)});
-    check_index_predicates(root, rel);
+    CheckPredicates(root, rel);
     create_index_paths(root, rel);
     IndexPath *cheapest = nullptr;
     ListCell *cell, *clause;
@@ -39,7 +47,7 @@ IndexPath *MatchArm(PlannerInfo *root, RelOptInfo *rel, List *arm, List *others)
             cheapest = path;
     }
     Exchange(rel, before);
-    check_index_predicates(root, rel);
+    CheckPredicates(root, rel);
     return cheapest;
 }
 
