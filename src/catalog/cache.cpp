@@ -168,6 +168,13 @@ const Base *FindBase(Oid relid) {
     return base && base->table_count > 0 ? base : nullptr;
 }
 
+int RowWidth(const Base *base) {
+    Base *cached = const_cast<Base *>(base);
+    if (cached->row_width == 0)
+        cached->row_width = Max(1, get_relation_data_width(base->relid, nullptr));
+    return cached->row_width;
+}
+
 int CountPartitions(const Base *base, int limit) {
     Base *cached = const_cast<Base *>(base);
     if (cached->counted_to < limit) {

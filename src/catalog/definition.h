@@ -65,6 +65,7 @@ struct Base {
     bool has_retired;    // entries of dead partition numbers may be stored
     int partition_count; // of the first ones counted; see CountPartitions
     int counted_to;
+    int row_width; // average, in bytes, as the planner guesses it; 0: not asked yet
     uint64 serial; // never used twice in a session
     bool valid;
     MemoryContext context;
@@ -112,6 +113,8 @@ std::optional<PartitionNumber> FindPartitionNumber(Oid leaf);
 // Cached.
 Oid FindPartition(Oid base, int32 partition_id);
 
+// The average width of a row of the base table, as the planner guesses it. Cached.
+int RowWidth(const Base *base);
 // Partitions with live numbers, counted up to `limit`. Cached.
 int CountPartitions(const Base *base, int limit);
 

@@ -274,8 +274,7 @@ CandidateSet *OfferCandidates(PlannerInfo *root, RelOptInfo *rel, const Base *ba
     if (set->count == 0)
         return nullptr;
     rel->tuples = EstimateRows(set);
-    int32 width = get_relation_data_width(base->relid, rel->attr_widths - rel->min_attr);
-    rel->pages = static_cast<BlockNumber>(rel->tuples * (width + 28) / BLCKSZ) + 1;
+    rel->pages = static_cast<BlockNumber>(rel->tuples * (RowWidth(base) + 28) / BLCKSZ) + 1;
     for (const Candidate &candidate : std::span(set->candidates, set->count))
         rel->indexlist = lappend(rel->indexlist, candidate.info);
     return set;

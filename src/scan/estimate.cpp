@@ -78,6 +78,12 @@ double CountUnpruned(PlannerInfo *root, RelOptInfo *rel, const CandidateSet *set
     double total = CountPartitions(set->base, kManyPartitions);
     Relation base = table_open(set->base->relid, NoLock);
     PartitionKey key = RelationGetPartitionKey(base);
+    AttrNumber first = key->partattrs[0];
+    if (first != 0 &&
+        !bms_is_member(first - FirstLowInvalidHeapAttributeNumber, clauses->columns)) {
+        table_close(base, NoLock);
+        return total;
+    }
     bool first_is_restricted = false;
     bool is_pinned = true;
     ListCell *expr_cell = list_head(key->partexprs);
