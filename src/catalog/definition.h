@@ -48,6 +48,7 @@ struct IndexTable {
     int column_count;     // of an entry
     Oid *types;           // of its columns
     Var **base_columns;   // by position; null: an expression, or partition_id
+    AttrNumber *stored;   // attribute numbers by position; null: see StoredColumns()
     // For execution: planned expressions.
     Expr **key_exprs;   // per key column, of expr; null for a plain column
     Expr **per_element; // per key column
@@ -84,6 +85,10 @@ struct Definition {
     const char *maintenance;
     Oid log;
 };
+
+// The attribute numbers of an index table's columns, by position, of an open index table. Cached.
+// Null where columns are missing.
+const AttrNumber *StoredColumns(const IndexTable *table, Relation rel);
 
 // Fills what follows from a definition: parses its text, plans its expressions, lays out its
 // entries. Raises what ParseKey raises. Allocated in the current memory context.

@@ -69,6 +69,22 @@ AttrNumber BaseColumn(const IndexTable *table, int position) {
     return 0;
 }
 
+const AttrNumber *StoredColumns(const IndexTable *table, Relation rel) {
+    if (table->stored)
+        return table->stored;
+    AttrNumber *attnos = static_cast<AttrNumber *>(
+        MemoryContextAlloc(GetMemoryChunkContext(const_cast<IndexTable *>(table)),
+                           sizeof(AttrNumber) * table->column_count));
+    int live = 0;
+    for (int i = 0; i < RelationGetNumberOfAttributes(rel) && live < table->column_count; i++)
+        if (!TupleDescAttr(RelationGetDescr(rel), i)->attisdropped)
+            attnos[live++] = i + 1;
+    if (live < table->column_count)
+        return nullptr;
+    const_cast<IndexTable *>(table)->stored = attnos;
+    return attnos;
+}
+
 IndexTable *MakeIndexTable(Relation base, const Definition &definition) {
     int nest_level = SecureSearchPath();
     IndexTable *table = static_cast<IndexTable *>(palloc0(sizeof(IndexTable)));

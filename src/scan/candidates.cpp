@@ -7,17 +7,6 @@ namespace {
 
 constexpr char kOwner = 0;
 
-// Attribute numbers of an index table's live columns, by position; null where columns are missing.
-AttrNumber *LiveColumns(TupleDesc descriptor, const IndexTable *table) {
-    AttrNumber *attnos =
-        static_cast<AttrNumber *>(palloc(sizeof(AttrNumber) * table->column_count));
-    int live = 0;
-    for (int i = 0; i < descriptor->natts && live < table->column_count; i++)
-        if (!TupleDescAttr(descriptor, i)->attisdropped)
-            attnos[live++] = i + 1;
-    return live == table->column_count ? attnos : nullptr;
-}
-
 // The B-tree whose first columns are the key, in its order. Null where users have dropped it.
 Relation OpenEntryIndex(Relation rel, const IndexTable *table, const AttrNumber *attnos) {
     ListCell *cell;
@@ -214,7 +203,7 @@ bool Offer(Candidate *candidate, RelOptInfo *rel, const IndexTable *table) {
     Relation entries = try_relation_open(table->relid, AccessShareLock);
     if (!entries)
         return false;
-    const AttrNumber *attnos = LiveColumns(RelationGetDescr(entries), table);
+    const AttrNumber *attnos = StoredColumns(table, entries);
     Relation index = attnos ? OpenEntryIndex(entries, table, attnos) : nullptr;
     if (index) {
         double visible;

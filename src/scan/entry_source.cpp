@@ -75,24 +75,30 @@ List *QualsOverEntry(const SourcePlan *plan, TupleDesc descriptor, const AttrNum
 
 // --- Through the B-tree ------------------------------------------------------
 
-AttrNumber *LiveColumns(Relation rel, int count) {
-    AttrNumber *attnos = static_cast<AttrNumber *>(palloc0(sizeof(AttrNumber) * count));
-    TupleDesc descriptor = RelationGetDescr(rel);
-    int live = 0;
-    for (int i = 0; i < descriptor->natts && live < count; i++)
-        if (!TupleDescAttr(descriptor, i)->attisdropped)
-            attnos[live++] = i + 1;
-    if (live < count)
+// As StoredColumns(), of a partition of the index table too.
+const AttrNumber *FindColumns(const IndexTable *table, Relation rel) {
+    const AttrNumber *found = nullptr;
+    if (RelationGetRelid(rel) == table->relid) {
+        found = StoredColumns(table, rel);
+    } else {
+        AttrNumber *attnos = palloc_array(AttrNumber, table->column_count);
+        int live = 0;
+        for (int i = 0; i < RelationGetNumberOfAttributes(rel) && live < table->column_count; i++)
+            if (!TupleDescAttr(RelationGetDescr(rel), i)->attisdropped)
+                attnos[live++] = i + 1;
+        found = live == table->column_count ? attnos : nullptr;
+    }
+    if (!found)
         ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
                         errmsg("index table \"%s\" has not the columns it was created with",
                                RelationGetRelationName(rel)),
                         errhint("Drop it and create it again."), errtable(rel)));
-    return attnos;
+    return found;
 }
 
 // Finds the needed columns in a part; false where some are not in its B-tree.
 bool LocateColumns(EntrySource *source, EntryPart *part) {
-    AttrNumber *live = LiveColumns(part->rel, source->table->column_count);
+    const AttrNumber *live = FindColumns(source->table, part->rel);
     TupleDesc stored = RelationGetDescr(part->index);
     Form_pg_index form = part->index->rd_index;
     part->columns =
@@ -232,7 +238,7 @@ void PrepareKeys(EntrySource *source) {
 
 void PrepareRecomputation(EntrySource *source) {
     const IndexTable *table = source->table;
-    const AttrNumber *live = LiveColumns(source->rel, table->column_count);
+    const AttrNumber *live = FindColumns(table, source->rel);
     TupleDesc descriptor = CreateTemplateTupleDesc(table->column_count);
     for (int i = 0; i < table->column_count; i++)
         TupleDescCopyEntry(descriptor, i + 1, RelationGetDescr(source->rel), live[i]);

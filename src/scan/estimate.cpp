@@ -198,10 +198,16 @@ bool IsEqualityOn(const Candidate *candidate, int column, RestrictInfo *restrict
         return false;
     const IndexOptInfo *info = candidate->info;
     TargetEntry *target = static_cast<TargetEntry *>(list_nth(info->indextlist, column));
-    for (int side = 0; side < 2; side++)
-        if (equal(StripRelabels(static_cast<Node *>(list_nth(clause->args, side))), target->expr))
+    for (int side = 0; side < 2; side++) {
+        Node *own = static_cast<Node *>(list_nth(clause->args, side));
+        Node *value = static_cast<Node *>(list_nth(clause->args, 1 - side));
+        Oid collation = info->indexcollations[column];
+        if (equal(StripRelabels(own), target->expr))
             return get_op_opfamily_strategy(clause->opno, info->opfamily[column]) ==
-                   BTEqualStrategyNumber;
+                       BTEqualStrategyNumber &&
+                   (!OidIsValid(collation) || collation == clause->inputcollid) &&
+                   !contain_var_clause(value);
+    }
     return false;
 }
 
@@ -382,9 +388,37 @@ bool HasParameters(const Clauses *clauses) {
 
 } // namespace
 
+namespace {
+
+// Whether the clauses determine the whole key of a unique index table: then one entry is read,
+// and nothing needs to be estimated.
+bool FindsOneEntry(const CandidateSet *set, const Clauses *clauses) {
+    for (const Candidate &candidate : std::span(set->candidates, set->count)) {
+        const IndexTable *table = candidate.table;
+        bool is_bound = table->is_unique && !table->predicate && table->key.multi_valued < 0;
+        for (int i = 0; is_bound && i < table->key.count; i++) {
+            is_bound = false;
+            ListCell *cell;
+            foreach (cell, clauses->own)
+                is_bound = is_bound || IsEqualityOn(&candidate, i, lfirst_node(RestrictInfo, cell));
+        }
+        if (is_bound)
+            return true;
+    }
+    return false;
+}
+
+} // namespace
+
 bool IsWorthwhile(PlannerInfo *root, RelOptInfo *rel, CandidateSet *set, const Clauses *clauses) {
     const Bitmapset *selected = compat::SelectedColumns(root, root->simple_rte_array[rel->relid]);
     double partitions = CountUnpruned(root, rel, set, clauses);
+    // Under row security the planner must not use an operator that leaks; what it may use it knows.
+    if (partitions > 1 && root->qual_security_level == 0 && FindsOneEntry(set, clauses)) {
+        set->partitions = partitions;
+        set->expected_rows = 1;
+        return true;
+    }
 
     double total_pages = root->total_table_pages;
     root->total_table_pages = Max(total_pages, rel->pages);

@@ -18,18 +18,17 @@ HeapTuple FindStatistics(Oid relid, AttrNumber attno) {
                            BoolGetDatum(is_partitioned));
 }
 
-// The attribute number of an entry's column in its index table.
-AttrNumber StoredColumn(Oid index_table, int position) {
-    Relation rel = try_relation_open(index_table, AccessShareLock);
-    if (!rel)
-        return 0;
-    AttrNumber found = 0;
-    int live = 0;
-    for (int i = 0; i < RelationGetNumberOfAttributes(rel) && found == 0; i++)
-        if (!TupleDescAttr(RelationGetDescr(rel), i)->attisdropped && live++ == position)
-            found = i + 1;
-    relation_close(rel, NoLock);
-    return found;
+// The attribute number of an entry's column in its index table; 0 where it is not there.
+AttrNumber StoredColumn(const IndexTable *table, int position) {
+    const AttrNumber *stored = table->stored;
+    if (!stored) {
+        Relation rel = try_relation_open(table->relid, AccessShareLock);
+        if (!rel)
+            return 0;
+        stored = StoredColumns(table, rel);
+        relation_close(rel, NoLock);
+    }
+    return stored ? stored[position] : 0;
 }
 
 // Where an entry holds a column of the base table; -1 where it does not.
@@ -51,7 +50,7 @@ HeapTuple FindColumnStatistics(const Base *base, AttrNumber attno) {
         int position = FindPosition(table, attno);
         if (position < 0)
             continue;
-        HeapTuple tuple = FindStatistics(table->relid, StoredColumn(table->relid, position));
+        HeapTuple tuple = FindStatistics(table->relid, StoredColumn(table, position));
         if (HeapTupleIsValid(tuple))
             return tuple;
     }
@@ -88,7 +87,7 @@ bool OnIndexStats(PlannerInfo *root, Oid index, AttrNumber attno, VariableStatDa
         Oid relid = IndexGetRelation(index, true);
         const IndexTable *table = OidIsValid(relid) ? FindIndexTable(relid) : nullptr;
         if (table && attno <= table->key.count) {
-            HeapTuple tuple = FindStatistics(relid, StoredColumn(relid, attno - 1));
+            HeapTuple tuple = FindStatistics(relid, StoredColumn(table, attno - 1));
             if (HeapTupleIsValid(tuple)) {
                 statistics->statsTuple = tuple;
                 statistics->freefunc = ReleaseSysCache;
