@@ -56,15 +56,28 @@ void Load(Relation base, const IndexTable *table, Oid leaf, Snapshot snapshot, b
 
 } // namespace
 
-void CreateIndexes(const IndexTable *table) {
+namespace {
+
+// The parts of CREATE INDEX for an index table.
+struct IndexParts {
+    const char *name; // of the index table
+    Oid schema;
+    const char *target;
+    const char *tablespace;
+    const char *key;
+    const char *rest;  // of an entry's group
+    const char *nulls; // condition of a key that has a NULL
+};
+
+IndexParts MakeIndexParts(const IndexTable *table) {
     Relation rel = table_open(table->relid, AccessShareLock);
-    Oid schema = RelationGetNamespace(rel);
-    const char *name = RelationGetRelationName(rel);
-    const char *tablespace =
-        OidIsValid(rel->rd_rel->reltablespace)
-            ? psprintf(" TABLESPACE %s",
-                       quote_identifier(get_tablespace_name(rel->rd_rel->reltablespace)))
-            : "";
+    IndexParts parts = {.name = pstrdup(RelationGetRelationName(rel)),
+                        .schema = RelationGetNamespace(rel),
+                        .target = QualifiedName(table->relid),
+                        .tablespace = ""};
+    if (OidIsValid(rel->rd_rel->reltablespace))
+        parts.tablespace = psprintf(
+            " TABLESPACE %s", quote_identifier(get_tablespace_name(rel->rd_rel->reltablespace)));
     StringInfoData key, rest, nulls;
     initStringInfo(&key);
     initStringInfo(&rest);
@@ -83,21 +96,35 @@ void CreateIndexes(const IndexTable *table) {
         &rest, quote_identifier(NameStr(
                    TupleDescAttr(RelationGetDescr(rel), table->partition_position())->attname)));
     table_close(rel, NoLock);
+    parts.key = key.data;
+    parts.rest = rest.data;
+    parts.nulls = nulls.data;
+    return parts;
+}
 
-    const char *target = QualifiedName(table->relid);
+} // namespace
+
+Oid CreateSearchIndex(const IndexTable *table) {
+    IndexParts parts = MakeIndexParts(table);
+    const char *name = ChooseRelationName(parts.name, nullptr, "idx", parts.schema, false);
+    Execute(psprintf("CREATE INDEX %s ON %s (%s, %s)%s", quote_identifier(name), parts.target,
+                     parts.key, parts.rest, parts.tablespace));
+    return get_relname_relid(name, parts.schema);
+}
+
+void CreateIndexes(const IndexTable *table) {
     if (!table->is_unique) {
-        const char *index =
-            quote_identifier(ChooseRelationName(name, nullptr, "idx", schema, false));
-        Execute(psprintf("CREATE INDEX %s ON %s (%s, %s)%s", index, target, key.data, rest.data,
-                         tablespace));
+        CreateSearchIndex(table);
         return;
     }
-    const char *index = quote_identifier(ChooseRelationName(name, nullptr, "key", schema, false));
-    Execute(psprintf("CREATE UNIQUE INDEX %s ON %s (%s) INCLUDE (%s)%s", index, target, key.data,
-                     rest.data, tablespace));
-    index = quote_identifier(ChooseRelationName(name, "null", "idx", schema, false));
-    Execute(psprintf("CREATE INDEX %s ON %s (%s, %s)%s WHERE %s", index, target, key.data,
-                     rest.data, tablespace, nulls.data));
+    IndexParts parts = MakeIndexParts(table);
+    const char *index =
+        quote_identifier(ChooseRelationName(parts.name, nullptr, "key", parts.schema, false));
+    Execute(psprintf("CREATE UNIQUE INDEX %s ON %s (%s) INCLUDE (%s)%s", index, parts.target,
+                     parts.key, parts.rest, parts.tablespace));
+    index = quote_identifier(ChooseRelationName(parts.name, "null", "idx", parts.schema, false));
+    Execute(psprintf("CREATE INDEX %s ON %s (%s, %s)%s WHERE %s", index, parts.target, parts.key,
+                     parts.rest, parts.tablespace, parts.nulls));
 }
 
 namespace {

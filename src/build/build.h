@@ -16,6 +16,8 @@ void Backfill(Relation base, const IndexTable *table, Progress *progress);
 void LoadPartition(Relation base, const IndexTable *table, Oid leaf, Snapshot snapshot,
                    Progress *progress);
 void CreateIndexes(const IndexTable *table);
+// The first of those alone, not unique, under which entries are found; returns it.
+Oid CreateSearchIndex(const IndexTable *table);
 
 // Gives numbers and statement triggers to the leaves that have none, and takes away the numbers of
 // those that left. Rows of a leaf that joins with rows are entered into every index table. The

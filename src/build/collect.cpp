@@ -17,29 +17,31 @@ EntryCollector BeginCollecting(const IndexTable *table) {
     return collector;
 }
 
-namespace {
-
-void Collect(EntryCollector *collector, HeapTuple row, TupleDesc descriptor, int first_column,
-             ChangeKind kind) {
+void CollectChange(EntryCollector *collector, const Datum *values, const bool *nulls,
+                   ChangeKind kind) {
     for (int position = 0; position < collector->table->column_count; position++) {
         int index = collector->buffer->attnos[position] - 1;
-        collector->entry.values[index] =
-            SPI_getbinval(row, descriptor, first_column + position, &collector->entry.nulls[index]);
+        collector->entry.values[index] = values[position];
+        collector->entry.nulls[index] = nulls[position];
     }
     AddChange(collector->buffer, collector->entry, kind, collector->command);
     collector->count++;
 }
 
-} // namespace
-
-void CollectChange(EntryCollector *collector, HeapTuple row, TupleDesc descriptor,
-                   ChangeKind kind) {
-    Collect(collector, row, descriptor, 1, kind);
+void CollectRow(EntryCollector *collector, HeapTuple row, TupleDesc descriptor, int first_column) {
+    int count = collector->table->column_count;
+    Datum *values = static_cast<Datum *>(palloc(sizeof(Datum) * count));
+    bool *nulls = static_cast<bool *>(palloc(count));
+    for (int i = 0; i < count; i++)
+        values[i] = SPI_getbinval(row, descriptor, first_column + i, &nulls[i]);
+    CollectChange(collector, values, nulls, ChangeKind::Insert);
+    pfree(values);
+    pfree(nulls);
 }
 
 void CollectEntry(EntryCollector *collector, HeapTuple row, TupleDesc descriptor,
                   int first_column) {
-    Collect(collector, row, descriptor, first_column, ChangeKind::Insert);
+    CollectRow(collector, row, descriptor, first_column);
     if (IsFull(collector->buffer))
         FlushChanges();
 }

@@ -17,8 +17,11 @@ struct EntryCollector {
 EntryCollector BeginCollecting(const IndexTable *table);
 // Adds an entry whose columns are those of `row` from `first_column` on.
 void CollectEntry(EntryCollector *collector, HeapTuple row, TupleDesc descriptor, int first_column);
-// Adds a change of an entry, for ApplyChanges().
-void CollectChange(EntryCollector *collector, HeapTuple row, TupleDesc descriptor, ChangeKind kind);
+// The same without writing anything yet: for ApplyChanges().
+void CollectRow(EntryCollector *collector, HeapTuple row, TupleDesc descriptor, int first_column);
+// Adds a change of an entry, its values by position, for ApplyChanges().
+void CollectChange(EntryCollector *collector, const Datum *values, const bool *nulls,
+                   ChangeKind kind);
 // Writes what was collected. Raises 23505 where a unique key repeats.
 void EndCollecting(EntryCollector *collector);
 

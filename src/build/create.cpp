@@ -464,10 +464,12 @@ Oid Create(const CreateArguments &arguments, bool concurrently) {
     EnsureTriggers(arguments.base);
     owner = EnterOwner(RelationOwner(arguments.base));
     base = relation_open(arguments.base, NoLock);
-    if (concurrently)
-        definition.log = CreateLog(relid);
-    else
+    if (concurrently) {
+        table->log = definition.log = CreateLog(relid, persistence);
+        RevokeDefaultPrivileges(definition.log);
+    } else {
         Backfill(base, table, progress);
+    }
     InsertDefinition(base, definition);
     RecordDependencies(base, table);
     EndProgress(progress);
@@ -482,6 +484,9 @@ void Drop(Oid relid) {
     if (!compat::OwnsRelation(relid))
         aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, get_rel_name(relid));
     FlushChanges();
+    // While it is being built, wait for that without holding others up.
+    LockRelationOid(relid, ShareUpdateExclusiveLock);
+    GetIndexTable(relid);
     // The base table first, as writers do. With its last index table its triggers go.
     bool is_last = list_length(ListIndexTables(base)) == 1;
     LockRelationOid(base, is_last ? AccessExclusiveLock : ShareRowExclusiveLock);

@@ -36,8 +36,11 @@ char *MissingValue(Relation base, AttrNumber attno) {
 
 void RecordCopyDependency(const IndexTable *table, const CopiedColumn &column) {
     ListCell *cell;
-    foreach (cell, find_all_inheritors(table->relid, NoLock, nullptr)) {
-        Relation rel = table_open(lfirst_oid(cell), NoLock);
+    List *relations = find_all_inheritors(table->relid, NoLock, nullptr);
+    if (OidIsValid(table->log))
+        relations = lappend_oid(relations, table->log);
+    foreach (cell, relations) {
+        Relation rel = table_open(lfirst_oid(cell), AccessShareLock);
         int live = 0;
         AttrNumber attno = 0;
         while (live <= column.position)

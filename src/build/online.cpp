@@ -4,6 +4,7 @@
 #include "build/collect.h"
 #include "build/query.h"
 #include "compat/compat.h"
+#include "maintenance/change_log.h"
 #include "maintenance/maintenance.h"
 
 namespace index_table {
@@ -22,22 +23,82 @@ const IndexTable *Reopen(Oid relid) {
         ereport(ERROR,
                 (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
                  errmsg("index table with OID %u was dropped or completed meanwhile", relid)));
+    if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(table->log)))
+        ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                        errmsg("the log of index table \"%s\" is gone", get_rel_name(relid)),
+                        errhint("Drop it with index_table.drop() and create it again.")));
     return table;
 }
 
-char *LogColumn(const IndexTable *table, int position) {
-    return get_attname(table->log, position + 1, false);
+void Wait(int milliseconds) {
+    if (milliseconds > 0) {
+        WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, milliseconds,
+                  PG_WAIT_EXTENSION);
+        ResetLatch(MyLatch);
+    }
+    CHECK_FOR_INTERRUPTS();
 }
 
 // Ends a transaction and begins another.
 void Commit() {
     SPI_commit();
-    if (build_delay > 0) {
-        WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, build_delay,
-                  PG_WAIT_EXTENSION);
-        ResetLatch(MyLatch);
+    Wait(build_delay);
+}
+
+// --- The log -----------------------------------------------------------------
+
+// Numbers in order, to be searched.
+struct NumberSet {
+    int32 *numbers;
+    int count;
+
+    bool Has(int32 number) const { return std::binary_search(numbers, numbers + count, number); }
+};
+
+NumberSet MakeNumberSet(List *list) {
+    NumberSet set = {.numbers =
+                         static_cast<int32 *>(palloc(sizeof(int32) * Max(1, list_length(list))))};
+    ListCell *cell;
+    foreach (cell, list)
+        set.numbers[set.count++] = lfirst_int(cell);
+    std::sort(set.numbers, set.numbers + set.count);
+    return set;
+}
+
+List *ListLiveNumbers(Oid base) {
+    List *numbers = NIL;
+    ListCell *cell;
+    foreach (cell, ListPartitions(base))
+        if (std::optional<PartitionNumber> number = FindPartitionNumber(lfirst_oid(cell)))
+            numbers = lappend_int(numbers, number->id);
+    return numbers;
+}
+
+int32 LoggedNumber(const LogReader &reader, const IndexTable *table) {
+    return DatumGetInt32(reader.values[table->partition_position()]);
+}
+
+// Carries what the snapshot sees in the log of partitions that are loaded into the index table;
+// returns how many changes that were. Then loaded partitions are there as the snapshot sees them.
+int64 Replay(const IndexTable *table, Snapshot snapshot) {
+    // After the snapshot: it sees no changes of partitions that joined later, and those that left
+    // have none that matter.
+    NumberSet live = MakeNumberSet(ListLiveNumbers(table->base));
+    NumberSet loaded = MakeNumberSet(ListLoadedPartitions(table->relid));
+    EntryCollector collector = BeginCollecting(table);
+    LogReader reader = BeginReadingLog(table, snapshot);
+    while (ReadLogged(&reader)) {
+        int32 number = LoggedNumber(reader, table);
+        bool is_live = live.Has(number);
+        if (is_live && !loaded.Has(number)) // its turn comes
+            continue;
+        if (is_live)
+            CollectChange(&collector, reader.values, reader.nulls, reader.kind);
+        RemoveLogged(&reader);
     }
-    CHECK_FOR_INTERRUPTS();
+    EndReadingLog(&reader);
+    ApplyChanges(collector.buffer);
+    return collector.count;
 }
 
 // --- Loading -----------------------------------------------------------------
@@ -58,18 +119,11 @@ int32 FindUnloaded(const IndexTable *table, Oid *leaf) {
 
 // What the snapshot sees in the log, it sees in the partition.
 void TrimLog(const IndexTable *table, int32 number, Snapshot snapshot) {
-    Oid type = INT4OID;
-    Datum value = Int32GetDatum(number);
-    SPIPlanPtr plan =
-        SPI_prepare(psprintf("DELETE FROM %s WHERE %s = $1", QualifiedName(table->log),
-                             quote_identifier(LogColumn(table, table->partition_position()))),
-                    1, &type);
-    if (!plan)
-        elog(ERROR, "SPI_prepare failed: %s", SPI_result_code_string(SPI_result));
-    int result =
-        SPI_execute_snapshot(plan, &value, nullptr, snapshot, InvalidSnapshot, false, true, 0);
-    if (result != SPI_OK_DELETE)
-        elog(ERROR, "SPI_execute_snapshot failed: %s", SPI_result_code_string(result));
+    LogReader reader = BeginReadingLog(table, snapshot);
+    while (ReadLogged(&reader))
+        if (LoggedNumber(reader, table) == number)
+            RemoveLogged(&reader);
+    EndReadingLog(&reader);
 }
 
 bool HasIndexes(Oid relid) {
@@ -79,22 +133,28 @@ bool HasIndexes(Oid relid) {
     return found;
 }
 
-// The same as LoadPartition() for an index table that has its indexes.
+// The same as LoadPartition() for an index table that has indexes.
 void EnterPartition(Relation base, const IndexTable *table, Oid leaf, Snapshot snapshot) {
     constexpr long kBatchRows = 10000;
+    // A row that has moved here from another partition may have left its unique key there.
+    Replay(table, snapshot);
+    OwnerContext owner = EnterOwner(RelationOwner(leaf));
     SPIPlanPtr plan = SPI_prepare(RecomputationQuery(base, table, "0", leaf), 0, nullptr);
     if (!plan)
         elog(ERROR, "SPI_prepare failed: %s", SPI_result_code_string(SPI_result));
     PushActiveSnapshot(snapshot);
     Portal portal = SPI_cursor_open(nullptr, plan, nullptr, nullptr, true);
+    LeaveOwner(owner);
     for (;;) {
+        owner = EnterOwner(RelationOwner(leaf));
         SPI_cursor_fetch(portal, true, kBatchRows);
+        LeaveOwner(owner);
         SPITupleTable *rows = SPI_tuptable;
         if (rows->numvals == 0)
             break;
         EntryCollector collector = BeginCollecting(table);
         for (uint64 i = 0; i < rows->numvals; i++)
-            CollectChange(&collector, rows->vals[i], rows->tupdesc, ChangeKind::Insert);
+            CollectRow(&collector, rows->vals[i], rows->tupdesc, 1);
         ApplyChanges(collector.buffer);
         SPI_freetuptable(rows);
         CHECK_FOR_INTERRUPTS();
@@ -122,10 +182,14 @@ bool LoadNext(Oid relid) {
     Progress *progress = BeginProgress(table->base, relid, AccessShareLock);
     Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
     TrimLog(table, number, snapshot);
-    if (HasIndexes(relid)) // the partition joined lately
+    if (HasIndexes(relid)) { // the partition joined lately
         EnterPartition(base, table, leaf, snapshot);
-    else
+    } else {
+        // Its owner may be another than the base table's.
+        OwnerContext leaf_owner = EnterOwner(RelationOwner(leaf));
         LoadPartition(base, table, leaf, snapshot, progress);
+        LeaveOwner(leaf_owner);
+    }
     UnregisterSnapshot(snapshot);
     NoteLoadedPartition(relid, number);
     EndProgress(progress);
@@ -134,57 +198,92 @@ bool LoadNext(Oid relid) {
     return true;
 }
 
+// --- Catching up -------------------------------------------------------------
+
+int64 CatchUp(Oid relid) {
+    const IndexTable *table = Reopen(relid);
+    OwnerContext owner = EnterOwner(RelationOwner(table->base));
+    Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
+    int64 changes = Replay(table, snapshot);
+    UnregisterSnapshot(snapshot);
+    LeaveOwner(owner);
+    return changes;
+}
+
+void CatchUpAndCommit(Oid relid) {
+    for (int round = 0; round < kMaxRounds; round++) {
+        int64 changes = CatchUp(relid);
+        Commit();
+        if (changes <= kFewChanges)
+            break;
+    }
+}
+
 // --- Indexes -----------------------------------------------------------------
 
-void Index(Oid relid) {
+bool IsIndexed(const IndexTable *table) {
+    Relation rel = table_open(table->relid, AccessShareLock);
+    bool found = false;
+    ListCell *cell;
+    foreach (cell, RelationGetIndexList(rel)) {
+        Relation index = index_open(lfirst_oid(cell), AccessShareLock);
+        Form_pg_index form = index->rd_index; // the owner may have added others
+        found = found ||
+                (table->is_unique ? form->indisunique : form->indnkeyatts == table->group_count());
+        index_close(index, AccessShareLock);
+    }
+    table_close(rel, NoLock);
+    return found;
+}
+
+// While partitions were loaded one after the other, a row may have moved from one that was loaded
+// before into one that was loaded after: a unique key is there twice until the log is replayed,
+// which takes an index to find entries by. It goes with the log.
+void CreateProvisionalIndex(Oid relid) {
     const IndexTable *table = Reopen(relid);
+    if (HasIndexes(relid))
+        return;
     OwnerContext owner = EnterOwner(RelationOwner(table->base));
     Progress *progress = BeginProgress(table->base, relid, AccessShareLock);
     ReportPhase(progress, Phase::Indexing);
-    if (!HasIndexes(relid))
-        CreateIndexes(table);
+    Oid index = CreateSearchIndex(table);
+    ObjectAddress self, log;
+    ObjectAddressSet(self, RelationRelationId, index);
+    ObjectAddressSet(log, RelationRelationId, table->log);
+    recordDependencyOn(&self, &log, DEPENDENCY_AUTO);
+    EndProgress(progress);
+    LeaveOwner(owner);
+}
+
+void Index(Oid relid) {
+    const IndexTable *table = Reopen(relid);
+    if (IsIndexed(table))
+        return;
+    if (table->is_unique) {
+        CreateProvisionalIndex(relid);
+        Commit();
+        CatchUpAndCommit(relid);
+        CatchUp(
+            relid); // in the transaction of the index: keys are unique in what one snapshot sees
+        table = Reopen(relid);
+    }
+    OwnerContext owner = EnterOwner(RelationOwner(table->base));
+    Progress *progress = BeginProgress(table->base, relid, AccessShareLock);
+    ReportPhase(progress, Phase::Indexing);
+    if (table->is_unique) // and in partitions that are there
+        SweepEntries(table);
+    CreateIndexes(table);
     ReportPhase(progress, Phase::Analyzing);
     Execute(psprintf("ANALYZE %s", QualifiedName(relid)));
     EndProgress(progress);
     LeaveOwner(owner);
 }
 
-// --- Catching up -------------------------------------------------------------
-
-// Carries the logged changes of partitions that are loaded into the index table; returns their
-// number.
-int64 Replay(const IndexTable *table) {
-    if (SPI_connect() != SPI_OK_CONNECT)
-        elog(ERROR, "SPI_connect failed");
-    int result =
-        SPI_execute(psprintf("DELETE FROM %s RETURNING *", QualifiedName(table->log)), false, 0);
-    if (result != SPI_OK_DELETE_RETURNING)
-        elog(ERROR, "SPI_execute failed: %s", SPI_result_code_string(result));
-    SPITupleTable *rows = SPI_tuptable;
-    int64 count = rows->numvals;
-    EntryCollector collector = BeginCollecting(table);
-    for (int64 i = 0; i < count; i++) {
-        bool isnull;
-        int16 sign = DatumGetInt16(
-            SPI_getbinval(rows->vals[i], rows->tupdesc, table->column_count + 1, &isnull));
-        CollectChange(&collector, rows->vals[i], rows->tupdesc,
-                      sign > 0 ? ChangeKind::Insert : ChangeKind::Delete);
-    }
-    ApplyChanges(collector.buffer);
-    SPI_finish();
-    return count;
-}
-
-int64 CatchUp(Oid relid) {
-    const IndexTable *table = Reopen(relid);
-    OwnerContext owner = EnterOwner(RelationOwner(table->base));
-    int64 changes = Replay(table);
-    LeaveOwner(owner);
-    return changes;
-}
+// --- The end -----------------------------------------------------------------
 
 // With writers locked out: what is left of the log, and the end of it. False where a partition came
-// meanwhile, which is to be loaded first.
+// meanwhile, which is to be loaded first, or somebody reads the log: writers must not wait for
+// that.
 bool Complete(Oid relid) {
     const IndexTable *table = Reopen(relid);
     LockRelationOid(table->base, ShareRowExclusiveLock); // first, as writers do
@@ -193,17 +292,19 @@ bool Complete(Oid relid) {
     Oid leaf;
     if (FindUnloaded(table, &leaf) != 0)
         return false;
+    ListCell *cell;
+    if (!ConditionalLockRelationOid(table->log, AccessExclusiveLock))
+        return false;
+    if (table->is_unique) // the provisional index goes with the log
+        foreach (cell, find_all_inheritors(relid, NoLock, nullptr))
+            if (!ConditionalLockRelationOid(lfirst_oid(cell), AccessExclusiveLock))
+                return false;
+    CatchUp(relid);
     OwnerContext owner = EnterOwner(RelationOwner(table->base));
-    Replay(table);
     Oid log = table->log;
     SetLog(relid, InvalidOid);
     ForgetLoadedPartitions(relid);
-    ObjectAddress address;
-    ObjectAddressSet(address, RelationRelationId, log);
-    // Else it could go with the index table only.
-    deleteDependencyRecordsFor(RelationRelationId, log, true);
-    CommandCounterIncrement();
-    performDeletion(&address, DROP_RESTRICT, PERFORM_DELETION_INTERNAL);
+    DropLog(log);
     LeaveOwner(owner);
     return true;
 }
@@ -219,13 +320,13 @@ void CheckMayCommit(FunctionCallInfo fcinfo, const char *procedure) {
                         errhint("It commits several times: CALL it by itself.")));
 }
 
-Oid CreateLog(Oid index_table) {
+Oid CreateLog(Oid index_table, char persistence) {
     Oid schema = get_rel_namespace(index_table);
     char *name = ChooseRelationName(get_rel_name(index_table), nullptr, "log", schema, false);
     const char *qualified = quote_qualified_identifier(get_namespace_name(schema), name);
     Execute(psprintf("CREATE %sTABLE %s (LIKE %s) USING heap",
-                     get_rel_persistence(index_table) == RELPERSISTENCE_UNLOGGED ? "UNLOGGED " : "",
-                     qualified, QualifiedName(index_table)));
+                     persistence == RELPERSISTENCE_UNLOGGED ? "UNLOGGED " : "", qualified,
+                     QualifiedName(index_table)));
     Oid log = get_relname_relid(name, schema);
     const char *column = "change";
     for (int i = 1; get_attnum(log, column) != InvalidAttrNumber; i++)
@@ -240,7 +341,19 @@ Oid CreateLog(Oid index_table) {
     return log;
 }
 
+void DropLog(Oid log) {
+    if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(log)))
+        return;
+    // Else it could go with the index table only.
+    deleteDependencyRecordsFor(RelationRelationId, log, true);
+    CommandCounterIncrement();
+    ObjectAddress address;
+    ObjectAddressSet(address, RelationRelationId, log);
+    performDeletion(&address, DROP_RESTRICT, PERFORM_DELETION_INTERNAL);
+}
+
 void BuildConcurrently(Oid relid) {
+    constexpr int kRetryDelay = 100;
     if (SPI_connect_ext(SPI_OPT_NONATOMIC) != SPI_OK_CONNECT)
         elog(ERROR, "SPI_connect_ext failed");
     // Kept over the commits, given back at the end or by an error: one builder at a time, and
@@ -248,17 +361,19 @@ void BuildConcurrently(Oid relid) {
     LockRelId lock = {.relId = relid, .dbId = MyDatabaseId};
     LockRelationIdForSession(&lock, ShareUpdateExclusiveLock);
     Commit();
-    do {
+    for (;;) {
         while (LoadNext(relid))
             Commit();
+        Commit();
         Index(relid);
         Commit();
-        for (int round = 0; round < kMaxRounds && CatchUp(relid) > kFewChanges; round++)
-            Commit();
+        CatchUpAndCommit(relid);
+        bool complete = Complete(relid);
         Commit();
-        // Partitions come and go.
-    } while (!Complete(relid));
-    Commit();
+        if (complete)
+            break;
+        Wait(kRetryDelay);
+    }
     UnlockRelationIdForSession(&lock, ShareUpdateExclusiveLock);
     SPI_finish();
 }

@@ -3,8 +3,8 @@
 // Changes go to a log from the moment the definition is committed. Each partition is loaded in a
 // transaction of its own, together with the removal of what the log holds that its snapshot sees;
 // then come the indexes, then the log again and again until little is left of it, and that little
-// under a lock that keeps writers out. Whatever interrupts this, what has been committed is true,
-// and rebuild() goes on from there.
+// under a lock that keeps writers out. A unique index comes after the log has been replayed once.
+// Whatever interrupts this, what has been committed is true, and rebuild() goes on from there.
 #pragma once
 
 #include "catalog/definition.h"
@@ -15,7 +15,9 @@ namespace index_table {
 void CheckMayCommit(FunctionCallInfo fcinfo, const char *procedure);
 
 // Creates the log of a new index table and returns it. The caller is in EnterOwner().
-Oid CreateLog(Oid index_table);
+Oid CreateLog(Oid index_table, char persistence);
+// Drops a log, if it is there. No writer must know of it any more.
+void DropLog(Oid log);
 
 // Commits the current transaction, and completes an index table that has a log in several more.
 void BuildConcurrently(Oid index_table);

@@ -1,6 +1,7 @@
 // The leaves of a base table: their numbers and triggers.
 #include "build/build.h"
 #include "build/collect.h"
+#include "build/online.h"
 #include "build/query.h"
 
 namespace index_table {
@@ -70,6 +71,8 @@ void DropStatementTriggers(Oid detached) {
 }
 
 void ForgetIndexTable(Oid index_table, Oid base) {
+    // Where it was restored from a dump, nothing but the definition says whose log it is.
+    DropLog(RecordedLog(index_table));
     DeleteDefinition(index_table);
     if (ListIndexTables(base) != NIL)
         return;

@@ -381,6 +381,19 @@ Oid RecordedBase(Oid index_table) {
     return base;
 }
 
+Oid RecordedLog(Oid index_table) {
+    Oid log = InvalidOid;
+    CatalogScan scan("definition", "definition_pkey", F_OIDEQ, ObjectIdGetDatum(index_table),
+                     AccessShareLock);
+    if (HeapTuple tuple = scan.Next()) {
+        bool isnull;
+        Datum value = scan.Get(tuple, kDefLog, &isnull);
+        log = isnull ? InvalidOid : DatumGetObjectId(value);
+    }
+    scan.End();
+    return log;
+}
+
 List *ListIndexTables(Oid base) {
     List *tables = NIL;
     CatalogScan scan("definition", "definition_base_idx", F_OIDEQ, ObjectIdGetDatum(base),

@@ -168,6 +168,8 @@ List *ListBases();
 List *ListIndexTables(Oid base);
 // The base of an index table as recorded; InvalidOid where it is none.
 Oid RecordedBase(Oid index_table);
+// Its log as recorded; InvalidOid where it is complete, or none.
+Oid RecordedLog(Oid index_table);
 
 // Whether this database has the extension: its schema outlives it.
 bool IsInstalled();

@@ -189,7 +189,11 @@ void ChangeOwner(Oid base, RoleSpec *owner) {
     ListCell *cell;
     foreach (cell, ListIndexTables(base)) {
         ListCell *relation;
-        foreach (relation, find_all_inheritors(lfirst_oid(cell), AccessExclusiveLock, nullptr))
+        List *relations = find_all_inheritors(lfirst_oid(cell), AccessExclusiveLock, nullptr);
+        Oid log = RecordedLog(lfirst_oid(cell));
+        if (SearchSysCacheExists1(RELOID, ObjectIdGetDatum(log)))
+            relations = lappend_oid(relations, log);
+        foreach (relation, relations)
             ATExecChangeOwner(lfirst_oid(relation), get_rolespec_oid(owner, false), false,
                               AccessExclusiveLock);
     }

@@ -261,7 +261,9 @@ ChangeBuffer *GetChangeBuffer(const IndexTable *table) {
         DeleteBuffer(known);
     }
 
-    Relation rel = try_relation_open(table->relid, RowExclusiveLock);
+    // Writers do not touch one that is being built, and must not wait for its indexes.
+    LOCKMODE mode = OidIsValid(table->log) ? AccessShareLock : RowExclusiveLock;
+    Relation rel = try_relation_open(table->relid, mode);
     if (!rel)
         return nullptr;
     MemoryContext context = AllocSetContextCreate(
@@ -296,7 +298,7 @@ ChangeBuffer *GetChangeBuffer(const IndexTable *table) {
                  errhint("Drop it and create it again with index_table.create()."), errtable(rel)));
     StartAfresh(buffer);
     MemoryContextSwitchTo(caller);
-    table_close(rel, NoLock);
+    table_close(rel, OidIsValid(table->log) ? mode : NoLock);
     buffer->next = buffers;
     buffers = buffer;
     return buffer;

@@ -10,10 +10,27 @@ struct Log {
     CommandId command;
     Datum *stored; // by attribute number of the index table
     bool *stored_nulls;
-    Datum *values; // of the log
+    AttrNumber *attnos; // of the log, by position in the index table; last that of the sign
+    Datum *values;      // of the log
     bool *nulls;
     MemoryContext per_row;
 };
+
+// The log's columns in order: those of the index table, of which included ones may have been
+// dropped from both, and the sign.
+AttrNumber *ColumnsOf(Relation log, const IndexTable *table) {
+    TupleDesc descriptor = RelationGetDescr(log);
+    AttrNumber *attnos =
+        static_cast<AttrNumber *>(palloc0(sizeof(AttrNumber) * Max(1, descriptor->natts)));
+    int count = 0;
+    for (int i = 0; i < descriptor->natts; i++)
+        if (!TupleDescAttr(descriptor, i)->attisdropped)
+            attnos[count++] = i + 1;
+    if (count != table->column_count + 1)
+        elog(ERROR, "log \"%s\" has not the columns of its index table",
+             RelationGetRelationName(log));
+    return attnos;
+}
 
 void Append(Log *log, std::span<const Change> changes, ChangeKind kind) {
     const IndexTable *table = log->buffer->table;
@@ -21,11 +38,11 @@ void Append(Log *log, std::span<const Change> changes, ChangeKind kind) {
         MemoryContext caller = MemoryContextSwitchTo(log->per_row);
         heap_deform_tuple(change.entry, log->buffer->descriptor, log->stored, log->stored_nulls);
         for (int i = 0; i < table->column_count; i++) {
-            log->values[i] = log->stored[log->buffer->attnos[i] - 1];
-            log->nulls[i] = log->stored_nulls[log->buffer->attnos[i] - 1];
+            log->values[log->attnos[i] - 1] = log->stored[log->buffer->attnos[i] - 1];
+            log->nulls[log->attnos[i] - 1] = log->stored_nulls[log->buffer->attnos[i] - 1];
         }
-        log->values[table->column_count] = Int16GetDatum(static_cast<int16>(kind));
-        log->nulls[table->column_count] = false;
+        log->values[log->attnos[table->column_count] - 1] = Int16GetDatum(static_cast<int16>(kind));
+        log->nulls[log->attnos[table->column_count] - 1] = false;
         HeapTuple row = heap_form_tuple(RelationGetDescr(log->rel), log->values, log->nulls);
         heap_insert(log->rel, row, log->command, 0, log->state);
         MemoryContextSwitchTo(caller);
@@ -40,18 +57,17 @@ void LogChanges(const ChangeBuffer *buffer, const NetChanges &net, MemoryContext
     Relation rel = try_relation_open(buffer->table->log, RowExclusiveLock);
     if (!rel) // dropped with the index table
         return;
-    if (RelationGetNumberOfAttributes(rel) != buffer->table->column_count + 1)
-        elog(ERROR, "log \"%s\" has not the columns of its index table",
-             RelationGetRelationName(rel));
     MemoryContext caller = MemoryContextSwitchTo(memory);
     Log log = {.buffer = buffer,
                .rel = rel,
                .state = GetBulkInsertState(),
                .command = GetCurrentCommandId(true)};
+    log.attnos = ColumnsOf(rel, buffer->table);
     log.stored = static_cast<Datum *>(palloc(sizeof(Datum) * buffer->descriptor->natts));
     log.stored_nulls = static_cast<bool *>(palloc(buffer->descriptor->natts));
     log.values = static_cast<Datum *>(palloc(sizeof(Datum) * RelationGetNumberOfAttributes(rel)));
     log.nulls = static_cast<bool *>(palloc(RelationGetNumberOfAttributes(rel)));
+    memset(log.nulls, true, RelationGetNumberOfAttributes(rel)); // dropped columns
     log.per_row = AllocSetContextCreate(memory, "index_table log", ALLOCSET_SMALL_SIZES);
     Append(&log, {net.deletes, net.delete_count}, ChangeKind::Delete);
     Append(&log, {net.replaced, net.replace_count}, ChangeKind::Delete);
@@ -60,6 +76,40 @@ void LogChanges(const ChangeBuffer *buffer, const NetChanges &net, MemoryContext
     FreeBulkInsertState(log.state);
     MemoryContextSwitchTo(caller);
     relation_close(rel, NoLock);
+}
+
+LogReader BeginReadingLog(const IndexTable *table, Snapshot snapshot) {
+    LogReader reader = {};
+    reader.rel = table_open(table->log, RowExclusiveLock);
+    reader.attnos = ColumnsOf(reader.rel, table);
+    reader.columns = table->column_count;
+    reader.values = static_cast<Datum *>(palloc(sizeof(Datum) * table->column_count));
+    reader.nulls = static_cast<bool *>(palloc(table->column_count));
+    reader.slot = table_slot_create(reader.rel, nullptr);
+    reader.scan = table_beginscan(reader.rel, snapshot, 0, nullptr);
+    return reader;
+}
+
+bool ReadLogged(LogReader *reader) {
+    if (!table_scan_getnextslot(reader->scan, ForwardScanDirection, reader->slot))
+        return false;
+    for (int i = 0; i < reader->columns; i++)
+        reader->values[i] = slot_getattr(reader->slot, reader->attnos[i], &reader->nulls[i]);
+    bool isnull;
+    Datum sign = slot_getattr(reader->slot, reader->attnos[reader->columns], &isnull);
+    reader->kind = DatumGetInt16(sign) > 0 ? ChangeKind::Insert : ChangeKind::Delete;
+    CHECK_FOR_INTERRUPTS();
+    return true;
+}
+
+void RemoveLogged(LogReader *reader) {
+    simple_heap_delete(reader->rel, &reader->slot->tts_tid);
+}
+
+void EndReadingLog(LogReader *reader) {
+    table_endscan(reader->scan);
+    ExecDropSingleTupleTableSlot(reader->slot);
+    table_close(reader->rel, NoLock);
 }
 
 } // namespace index_table

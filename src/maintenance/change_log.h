@@ -10,4 +10,23 @@ namespace index_table {
 // Appends changes to the log of the buffer's index table. `memory` is the caller's to free.
 void LogChanges(const ChangeBuffer *buffer, const NetChanges &net, MemoryContext memory);
 
+// Reads what a snapshot sees in the log of an index table, and removes it as wanted. Other than by
+// SQL, this needs no privileges, and no replica identity where a publication takes in all tables.
+// One session at a time.
+struct LogReader {
+    Relation rel;
+    AttrNumber *attnos; // by position in the index table; last that of the sign
+    TableScanDesc scan;
+    TupleTableSlot *slot;
+    int columns; // of an entry
+    // The change last read, until the next.
+    Datum *values; // by position in the index table
+    bool *nulls;
+    ChangeKind kind;
+};
+LogReader BeginReadingLog(const IndexTable *table, Snapshot snapshot);
+bool ReadLogged(LogReader *reader);
+void RemoveLogged(LogReader *reader);
+void EndReadingLog(LogReader *reader);
+
 } // namespace index_table
