@@ -114,7 +114,8 @@ int64 VacuumAll() {
     foreach (base_cell, ListBases())
         foreach (cell, ListIndexTables(lfirst_oid(base_cell))) {
             const IndexTable *table = FindIndexTable(lfirst_oid(cell));
-            if (table && compat::OwnsRelation(table->relid))
+            // One that is being built is locked until that is done.
+            if (table && !OidIsValid(table->log) && compat::OwnsRelation(table->relid))
                 removed += SweepEntries(table);
         }
     return removed;

@@ -90,7 +90,9 @@ List *ListIndexTablesToSweep(MemoryContext memory) {
     ListCell *base_cell, *cell;
     foreach (base_cell, ListBases())
         foreach (cell, ListIndexTables(lfirst_oid(base_cell)))
-            if (ListRetiredNumbers(lfirst_oid(cell)) != NIL) {
+            // One that is being built is locked until that is done.
+            if (ListRetiredNumbers(lfirst_oid(cell)) != NIL &&
+                !OidIsValid(RecordedLog(lfirst_oid(cell)))) {
                 MemoryContext transaction = MemoryContextSwitchTo(memory);
                 tables = lappend_oid(tables, lfirst_oid(cell));
                 MemoryContextSwitchTo(transaction);
