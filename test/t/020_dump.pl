@@ -224,7 +224,8 @@ copy_ok('custom');
 
 $node->safe_psql('postgres', 'CREATE DATABASE directory TEMPLATE template0');
 $node->command_ok([ @dump, '-Fd', '-j2', '-f', "$directory/directory" ], 'directory: pg_dump -j2');
-$node->command_ok([ @restore, '-j2', '-d', $node->connstr('directory'), "$directory/directory" ], 'directory: pg_restore -j2');
+my ($restored, $complaints) = run_command([ @restore, '-j2', '-d', $node->connstr('directory'), "$directory/directory" ]);
+is($complaints, '', 'directory: pg_restore -j2');
 copy_ok('directory');
 
 oracle_ok($node, 'source', 'source: still in step');
