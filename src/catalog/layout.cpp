@@ -38,20 +38,23 @@ CopiedColumn *Place(IndexTable *table, List *attnos) {
     return columns;
 }
 
-// Whether a unique index of the base table, checked at once, covers no more than the identity.
+// Whether a unique index of the base table, checked at once, covers no more than the identity. The
+// indexes are not locked: this runs at the end of DDL, too, where waiting for one could deadlock.
 bool IsUnique(Relation base, List *identity) {
     ListCell *cell;
     foreach (cell, RelationGetIndexList(base)) {
-        Relation index = index_open(lfirst_oid(cell), AccessShareLock);
-        Form_pg_index form = index->rd_index;
+        HeapTuple tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(lfirst_oid(cell)));
+        if (!HeapTupleIsValid(tuple))
+            continue;
+        Form_pg_index form = reinterpret_cast<Form_pg_index>(GETSTRUCT(tuple));
         bool unique = form->indisunique && form->indisvalid && form->indimmediate &&
-                      heap_attisnull(index->rd_indextuple, Anum_pg_index_indpred, nullptr);
+                      heap_attisnull(tuple, Anum_pg_index_indpred, nullptr);
         for (int i = 0; unique && i < form->indnkeyatts; i++) {
             AttrNumber attno = form->indkey.values[i];
             unique = list_member_int(identity, attno) &&
                      TupleDescAttr(RelationGetDescr(base), attno - 1)->attnotnull;
         }
-        index_close(index, AccessShareLock);
+        ReleaseSysCache(tuple);
         if (unique)
             return true;
     }
