@@ -133,20 +133,12 @@ char *RecomputationQuery(Relation base, const IndexTable *table, const char *tic
 }
 
 void AppendStoredColumns(StringInfo sql, Relation rel, const IndexTable *table) {
-    int live = 0;
-    for (int i = 0; i < RelationGetNumberOfAttributes(rel) && live < table->column_count; i++) {
-        Form_pg_attribute att = TupleDescAttr(RelationGetDescr(rel), i);
-        if (att->attisdropped)
-            continue;
-        appendStringInfo(sql, "%s%s AS c%d", live ? ", " : "",
-                         quote_identifier(NameStr(att->attname)), live + 1);
-        live++;
+    const AttrNumber *attnos = GetLiveColumns(rel, table->column_count);
+    for (int i = 0; i < table->column_count; i++) {
+        Form_pg_attribute att = TupleDescAttr(RelationGetDescr(rel), attnos[i] - 1);
+        appendStringInfo(sql, "%s%s AS c%d", i ? ", " : "", quote_identifier(NameStr(att->attname)),
+                         i + 1);
     }
-    if (live < table->column_count)
-        ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-                        errmsg("index table \"%s\" has not the columns it was created with",
-                               RelationGetRelationName(rel)),
-                        errhint("Drop it and create it again."), errtable(rel)));
 }
 
 char *OrderByEntry(const IndexTable *table) {

@@ -4,6 +4,7 @@
 #include "build/sweep.h"
 #include "compat/compat.h"
 #include "maintenance/maintenance.h"
+#include "maintenance/writer.h"
 
 namespace index_table {
 namespace {
@@ -11,25 +12,53 @@ namespace {
 // Blocks of an index table that are looked through by one command.
 constexpr BlockNumber kBatchBlocks = 1024;
 
-ArrayType *ToArray(List *numbers) {
-    Datum *values = static_cast<Datum *>(palloc(sizeof(Datum) * Max(1, list_length(numbers))));
-    ListCell *cell;
-    foreach (cell, numbers)
-        values[foreach_current_index(cell)] = Int32GetDatum(lfirst_int(cell));
-    return construct_array(values, list_length(numbers), INT4OID, sizeof(int32), true,
-                           TYPALIGN_INT);
+// Deletes the entries in blocks [from, end) of an index table, or of a partition of one, that
+// `is_dead` says are. Returns how many.
+template <typename Predicate>
+int64 DeleteEntries(const IndexTable *table, Relation rel, BlockNumber from, BlockNumber end,
+                    Predicate is_dead) {
+    AttrNumber attno = GetLiveColumns(rel, table->column_count)[table->partition_position()];
+    MemoryContext context =
+        AllocSetContextCreate(CurrentMemoryContext, "index_table sweep", ALLOCSET_DEFAULT_SIZES);
+    MemoryContext caller = MemoryContextSwitchTo(context);
+    OwnerContext owner = EnterOwner(RelationOwner(table->base));
+    EntryWriter *writer = OpenWriter(table, false, context);
+    ItemPointerData first, last;
+    ItemPointerSet(&first, from, 0);
+    ItemPointerSet(&last, end - 1, MaxOffsetNumber);
+    // A snapshot older than the entries would leave some of them behind.
+    Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
+    TupleTableSlot *slot = table_slot_create(rel, nullptr);
+    TableScanDesc scan = table_beginscan_tidrange(rel, snapshot, &first, &last);
+    int64 removed = 0;
+    while (writer && table_scan_getnextslot_tidrange(scan, ForwardScanDirection, slot)) {
+        bool isnull;
+        Datum number = slot_getattr(slot, attno, &isnull);
+        if (isnull || is_dead(DatumGetInt32(number))) {
+            DeleteStoredEntry(writer, RelationGetRelid(rel), &slot->tts_tid);
+            removed++;
+        }
+        CHECK_FOR_INTERRUPTS();
+    }
+    table_endscan(scan);
+    ExecDropSingleTupleTableSlot(slot);
+    UnregisterSnapshot(snapshot);
+    if (writer)
+        CloseWriter(writer);
+    LeaveOwner(owner);
+    MemoryContextSwitchTo(caller);
+    MemoryContextDelete(context);
+    return removed;
 }
 
-// The name of the column partition_id, which may be taken by the key.
-const char *PartitionColumn(Relation rel, const IndexTable *table) {
-    int live = 0;
-    for (int i = 0; i < RelationGetNumberOfAttributes(rel); i++) {
-        Form_pg_attribute att = TupleDescAttr(RelationGetDescr(rel), i);
-        if (!att->attisdropped && live++ == table->partition_position())
-            return NameStr(att->attname);
-    }
-    elog(ERROR, "index table \"%s\" has no column for partition numbers",
-         RelationGetRelationName(rel));
+// The relations that hold the entries of an index table.
+List *StorageOf(Oid index_table) {
+    List *relations = NIL;
+    ListCell *cell;
+    foreach (cell, find_all_inheritors(index_table, NoLock, nullptr))
+        if (get_rel_relkind(lfirst_oid(cell)) == RELKIND_RELATION)
+            relations = lappend_oid(relations, lfirst_oid(cell));
+    return relations;
 }
 
 } // namespace
@@ -40,10 +69,7 @@ void BeginSweep(Sweep *sweep, const IndexTable *table) {
     *sweep = {.index_table = table->relid, .numbers = ListRetiredNumbers(table->relid)};
     if (sweep->numbers == NIL)
         return;
-    ListCell *cell;
-    foreach (cell, find_all_inheritors(table->relid, NoLock, nullptr))
-        if (get_rel_relkind(lfirst_oid(cell)) == RELKIND_RELATION)
-            sweep->relations = lappend_oid(sweep->relations, lfirst_oid(cell));
+    sweep->relations = StorageOf(table->relid);
 }
 
 bool SweepBatch(Sweep *sweep) {
@@ -61,31 +87,10 @@ bool SweepBatch(Sweep *sweep) {
         return true;
     }
     BlockNumber end = sweep->next_block + Min(kBatchBlocks, blocks - sweep->next_block);
-    OwnerContext owner = EnterOwner(RelationOwner(table->base));
-    if (SPI_connect() != SPI_OK_CONNECT)
-        elog(ERROR, "SPI_connect failed");
-    Oid types[] = {TIDOID, TIDOID, INT4ARRAYOID};
-    SPIPlanPtr plan =
-        SPI_prepare(psprintf("DELETE FROM ONLY %s WHERE ctid >= $1 AND ctid < $2 AND %s = ANY ($3)",
-                             QualifiedName(RelationGetRelid(rel)),
-                             quote_identifier(PartitionColumn(rel, table))),
-                    3, types);
-    if (!plan)
-        elog(ERROR, "SPI_prepare failed: %s", SPI_result_code_string(SPI_result));
-    ItemPointerData from, to;
-    ItemPointerSet(&from, sweep->next_block, 0);
-    ItemPointerSet(&to, end, 0);
-    Datum values[] = {PointerGetDatum(&from), PointerGetDatum(&to),
-                      PointerGetDatum(ToArray(sweep->numbers))};
-    // A snapshot older than the entries would leave some of them behind.
-    int result = SPI_execute_snapshot(plan, values, nullptr, GetLatestSnapshot(), InvalidSnapshot,
-                                      false, true, 0);
-    if (result != SPI_OK_DELETE)
-        elog(ERROR, "SPI_execute_snapshot failed: %s", SPI_result_code_string(result));
-    sweep->removed += SPI_processed;
+    sweep->removed += DeleteEntries(table, rel, sweep->next_block, end, [&](int32 number) {
+        return list_member_int(sweep->numbers, number);
+    });
     sweep->next_block = end;
-    SPI_finish();
-    LeaveOwner(owner);
     relation_close(rel, NoLock);
     CHECK_FOR_INTERRUPTS();
     return true;
@@ -104,6 +109,18 @@ int64 SweepEntries(const IndexTable *table) {
         ;
     EndSweep(&sweep);
     return sweep.removed;
+}
+
+void RemoveDeadEntries(const IndexTable *table) {
+    ListCell *cell;
+    foreach (cell, StorageOf(table->relid)) {
+        Relation rel = relation_open(lfirst_oid(cell), RowExclusiveLock);
+        if (BlockNumber blocks = RelationGetNumberOfBlocks(rel))
+            DeleteEntries(table, rel, 0, blocks, [&](int32 number) {
+                return !OidIsValid(FindPartition(table->base, number));
+            });
+        relation_close(rel, NoLock);
+    }
 }
 
 namespace {

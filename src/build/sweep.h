@@ -23,4 +23,8 @@ bool SweepBatch(Sweep *sweep);
 // Forgets the numbers: no entry with them is left.
 void EndSweep(Sweep *sweep);
 
+// Removes all entries whose partition number is not live, be it one that never was. The caller has
+// locked the base table against writers.
+void RemoveDeadEntries(const IndexTable *table);
+
 } // namespace index_table

@@ -6,6 +6,7 @@
 #include "build/build.h"
 #include "build/collect.h"
 #include "build/query.h"
+#include "build/sweep.h"
 #include "compat/compat.h"
 #include "maintenance/maintenance.h"
 #include "maintenance/writer.h"
@@ -25,15 +26,8 @@ enum ComparisonColumn {
 };
 
 char *ColumnName(Relation rel, const IndexTable *table, int position) {
-    int live = 0;
-    for (int i = 0; i < RelationGetNumberOfAttributes(rel); i++) {
-        Form_pg_attribute att = TupleDescAttr(RelationGetDescr(rel), i);
-        if (!att->attisdropped && live++ == position)
-            return NameStr(att->attname);
-    }
-    ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-                    errmsg("index table \"%s\" has not the columns it was created with",
-                           RelationGetRelationName(rel))));
+    AttrNumber attno = GetLiveColumns(rel, table->column_count)[position];
+    return NameStr(TupleDescAttr(RelationGetDescr(rel), attno - 1)->attname);
 }
 
 char *JsonObject(Relation rel, const IndexTable *table, std::span<const int> positions) {
@@ -81,13 +75,13 @@ char *ComparisonQuery(Relation base, Relation rel, const IndexTable *table) {
         "SELECT e.*, hashtextextended(ROW(%s)::text, 0)::numeric AS image FROM ("
         "SELECT NULL::tid AS location, NULL::oid AS storage, r.* FROM (%s) AS r "
         "UNION ALL "
-        "SELECT ctid, tableoid, %s FROM %s WHERE partition_id IN (SELECT p.partition_id FROM "
+        "SELECT ctid, tableoid, %s FROM %s WHERE %s IN (SELECT p.partition_id FROM "
         "index_table.partition AS p)) AS e) AS u "
         "WINDOW g AS (PARTITION BY %s)) AS v "
         "WHERE entries <> expected OR imbalance <> 0",
         key, identity, columns.data, group.data, columns.data,
         RecomputationQuery(base, table, "$1"), stored.data, QualifiedName(table->relid),
-        group.data);
+        quote_identifier(ColumnName(rel, table, table->partition_position())), group.data);
     return sql.data;
 }
 
@@ -175,23 +169,25 @@ int64 RepairEntries(Relation base, const IndexTable *table) {
     int64 problems = 0;
     Progress *progress = BeginProgress(table->base, table->relid, ShareRowExclusiveLock);
     EntryCollector collector = BeginCollecting(table);
+    EntryWriter *writer = OpenWriter(table, false, CurrentMemoryContext);
     auto consume = [&](HeapTuple row, TupleDesc descriptor) {
         bool isnull;
         problems += DatumGetBool(SPI_getbinval(row, descriptor, kIsFirst, &isnull));
         Datum location = SPI_getbinval(row, descriptor, kLocation, &isnull);
         if (!isnull) {
             Oid storage = DatumGetObjectId(SPI_getbinval(row, descriptor, kStorage, &isnull));
-            DeleteStoredEntry(table, storage,
-                              reinterpret_cast<ItemPointer>(DatumGetPointer(location)));
+            if (writer)
+                DeleteStoredEntry(writer, storage,
+                                  reinterpret_cast<ItemPointer>(DatumGetPointer(location)));
             return;
         }
         CollectEntry(&collector, row, descriptor, kEntry);
     };
     // Dead entries are no problems, but may hold a unique key.
-    Execute(psprintf("DELETE FROM %s WHERE partition_id IS NULL OR partition_id NOT IN (SELECT "
-                     "p.partition_id FROM index_table.partition AS p)",
-                     QualifiedName(table->relid)));
+    RemoveDeadEntries(table);
     Compare(base, table, progress, Phase::Repairing, consume);
+    if (writer)
+        CloseWriter(writer);
     EndCollecting(&collector);
     if (collector.count > 0)
         NoteBuild(table->relid);

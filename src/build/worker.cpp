@@ -126,6 +126,20 @@ void VacuumInBatches(Oid relid, MemoryContext memory) {
                                 static_cast<long long>(sweep.removed), relid)));
 }
 
+// An index table that cannot be vacuumed does not keep the others from it.
+void TryToVacuum(Oid relid, MemoryContext memory) {
+    PG_TRY();
+    { VacuumInBatches(relid, memory); }
+    PG_CATCH();
+    {
+        EmitErrorReport();
+        AbortOutOfAnyTransaction();
+        FlushErrorState();
+        MemoryContextSwitchTo(memory);
+    }
+    PG_END_TRY();
+}
+
 } // namespace
 
 void InitializeWorker() {
@@ -176,5 +190,5 @@ void index_table_vacuum_main(Datum argument) {
     Commit();
     ListCell *cell;
     foreach (cell, tables)
-        VacuumInBatches(lfirst_oid(cell), memory);
+        TryToVacuum(lfirst_oid(cell), memory);
 }

@@ -157,7 +157,7 @@ const Base *FindBase(Oid relid) {
     uint64 before = generation;
     if (ListIndexTables(relid) == NIL) {
         // To become one it gets a trigger, which outdates this.
-        if (!entry && generation == before) {
+        if (generation == before) {
             entry = static_cast<BaseEntry *>(hash_search(bases, &relid, HASH_ENTER, nullptr));
             entry->base = nullptr;
             entry->is_none = true;

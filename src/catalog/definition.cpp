@@ -73,16 +73,48 @@ Datum *IncludedNames(CatalogScan &scan, HeapTuple tuple, int *count) {
     return names;
 }
 
-void SetIncludedNames(CatalogScan &scan, HeapTuple tuple, Datum *names, int count) {
+// Gives a row of definition another value in one column.
+void UpdateDefinition(CatalogScan &scan, HeapTuple tuple, int column, Datum value, bool isnull) {
     Datum values[kDefColumns] = {};
     bool nulls[kDefColumns] = {};
     bool replace[kDefColumns] = {};
-    values[kDefInclude - 1] =
-        PointerGetDatum(construct_array(names, count, NAMEOID, NAMEDATALEN, false, TYPALIGN_CHAR));
-    replace[kDefInclude - 1] = true;
+    values[column - 1] = value;
+    nulls[column - 1] = isnull;
+    replace[column - 1] = true;
     HeapTuple changed =
         heap_modify_tuple(tuple, RelationGetDescr(scan.relation), values, nulls, replace);
     CatalogTupleUpdate(scan.relation, &tuple->t_self, changed);
+}
+
+void SetIncludedNames(CatalogScan &scan, HeapTuple tuple, Datum *names, int count) {
+    ArrayType *array = construct_array(names, count, NAMEOID, NAMEDATALEN, false, TYPALIGN_CHAR);
+    UpdateDefinition(scan, tuple, kDefInclude, PointerGetDatum(array), false);
+}
+
+// An OID in the row of an index table; InvalidOid where there is no row, or NULL.
+Oid ReadDefinitionOid(Oid index_table, int column) {
+    CatalogScan scan("definition", "definition_pkey", F_OIDEQ, ObjectIdGetDatum(index_table),
+                     AccessShareLock);
+    Oid oid = InvalidOid;
+    if (HeapTuple tuple = scan.Next()) {
+        bool isnull;
+        Datum value = scan.Get(tuple, column, &isnull);
+        oid = isnull ? InvalidOid : DatumGetObjectId(value);
+    }
+    scan.End();
+    return oid;
+}
+
+// The partition numbers that a catalog table has for an index table: its second column.
+List *ListNumbers(const char *table, const char *index, Oid index_table) {
+    CatalogScan scan(table, index, F_OIDEQ, ObjectIdGetDatum(index_table), AccessShareLock);
+    List *numbers = NIL;
+    while (HeapTuple tuple = scan.Next()) {
+        bool isnull;
+        numbers = lappend_int(numbers, DatumGetInt32(scan.Get(tuple, 2, &isnull)));
+    }
+    scan.End();
+    return numbers;
 }
 
 } // namespace
@@ -268,32 +300,15 @@ void NoteBuild(Oid relid) {
 void SetLog(Oid relid, Oid log) {
     CatalogScan scan("definition", "definition_pkey", F_OIDEQ, ObjectIdGetDatum(relid),
                      RowExclusiveLock);
-    if (HeapTuple tuple = scan.Next()) {
-        Datum values[kDefColumns] = {};
-        bool nulls[kDefColumns] = {};
-        bool replace[kDefColumns] = {};
-        values[kDefLog - 1] = ObjectIdGetDatum(log);
-        nulls[kDefLog - 1] = !OidIsValid(log);
-        replace[kDefLog - 1] = true;
-        CatalogTupleUpdate(
-            scan.relation, &tuple->t_self,
-            heap_modify_tuple(tuple, RelationGetDescr(scan.relation), values, nulls, replace));
-    }
+    if (HeapTuple tuple = scan.Next())
+        UpdateDefinition(scan, tuple, kDefLog, ObjectIdGetDatum(log), !OidIsValid(log));
     scan.End();
     CommandCounterIncrement();
     Invalidate(RecordedBase(relid));
 }
 
 List *ListLoadedPartitions(Oid relid) {
-    CatalogScan scan("loaded_partition", "loaded_partition_pkey", F_OIDEQ, ObjectIdGetDatum(relid),
-                     AccessShareLock);
-    List *numbers = NIL;
-    while (HeapTuple tuple = scan.Next()) {
-        bool isnull;
-        numbers = lappend_int(numbers, DatumGetInt32(scan.Get(tuple, 2, &isnull)));
-    }
-    scan.End();
-    return numbers;
+    return ListNumbers("loaded_partition", "loaded_partition_pkey", relid);
 }
 
 void NoteLoadedPartition(Oid relid, int32 partition_id) {
@@ -368,30 +383,11 @@ List *ReadDefinitions(Relation base) {
 }
 
 Oid RecordedBase(Oid index_table) {
-    Oid base = InvalidOid;
-    if (!OidIsValid(ExtensionSchema()))
-        return base;
-    CatalogScan scan("definition", "definition_pkey", F_OIDEQ, ObjectIdGetDatum(index_table),
-                     AccessShareLock);
-    if (HeapTuple tuple = scan.Next()) {
-        bool isnull;
-        base = DatumGetObjectId(scan.Get(tuple, kDefBase, &isnull));
-    }
-    scan.End();
-    return base;
+    return OidIsValid(ExtensionSchema()) ? ReadDefinitionOid(index_table, kDefBase) : InvalidOid;
 }
 
 Oid RecordedLog(Oid index_table) {
-    Oid log = InvalidOid;
-    CatalogScan scan("definition", "definition_pkey", F_OIDEQ, ObjectIdGetDatum(index_table),
-                     AccessShareLock);
-    if (HeapTuple tuple = scan.Next()) {
-        bool isnull;
-        Datum value = scan.Get(tuple, kDefLog, &isnull);
-        log = isnull ? InvalidOid : DatumGetObjectId(value);
-    }
-    scan.End();
-    return log;
+    return ReadDefinitionOid(index_table, kDefLog);
 }
 
 List *ListIndexTables(Oid base) {
@@ -528,15 +524,7 @@ int CountPartitionRows(Oid base, int limit) {
 }
 
 List *ListRetiredNumbers(Oid index_table) {
-    CatalogScan scan("retired_partition", "retired_partition_pkey", F_OIDEQ,
-                     ObjectIdGetDatum(index_table), AccessShareLock);
-    List *numbers = NIL;
-    while (HeapTuple tuple = scan.Next()) {
-        bool isnull;
-        numbers = lappend_int(numbers, DatumGetInt32(scan.Get(tuple, kRetiredId, &isnull)));
-    }
-    scan.End();
-    return numbers;
+    return ListNumbers("retired_partition", "retired_partition_pkey", index_table);
 }
 
 void ForgetRetiredNumbers(Oid index_table, List *numbers) {

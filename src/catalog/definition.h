@@ -44,11 +44,11 @@ struct IndexTable {
     int include_count;
     CopiedColumn *include;
     int copied_count;
-    CopiedColumn *copied; // the columns after partition_id, in order
-    int column_count;     // of an entry
-    Oid *types;           // of its columns
-    Var **base_columns;   // by position; null: an expression, or partition_id
-    AttrNumber *stored;   // attribute numbers by position; null: see StoredColumns()
+    CopiedColumn *copied;     // the columns after partition_id, in order
+    int column_count;         // of an entry
+    Oid *types;               // of its columns
+    Var **base_columns;       // by position; null: an expression, or partition_id
+    const AttrNumber *stored; // attribute numbers by position; null: see StoredColumns()
     // For execution: planned expressions.
     Expr **key_exprs;   // per key column, of expr; null for a plain column
     Expr **per_element; // per key column
@@ -86,6 +86,10 @@ struct Definition {
     Oid log;
 };
 
+// The numbers of the first `count` columns of a relation that are not dropped. GetLiveColumns
+// raises 55000 where an index table has fewer, LiveColumns returns null.
+const AttrNumber *GetLiveColumns(Relation rel, int count);
+const AttrNumber *LiveColumns(TupleDesc descriptor, int count);
 // The attribute numbers of an index table's columns, by position, of an open index table. Cached.
 // Null where columns are missing.
 const AttrNumber *StoredColumns(const IndexTable *table, Relation rel);

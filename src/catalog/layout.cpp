@@ -72,18 +72,32 @@ AttrNumber BaseColumn(const IndexTable *table, int position) {
     return 0;
 }
 
+const AttrNumber *LiveColumns(TupleDesc descriptor, int count) {
+    AttrNumber *attnos = static_cast<AttrNumber *>(palloc(sizeof(AttrNumber) * count));
+    int live = 0;
+    for (int i = 0; i < descriptor->natts && live < count; i++)
+        if (!TupleDescAttr(descriptor, i)->attisdropped)
+            attnos[live++] = i + 1;
+    return live == count ? attnos : nullptr;
+}
+
+const AttrNumber *GetLiveColumns(Relation rel, int count) {
+    if (const AttrNumber *attnos = LiveColumns(RelationGetDescr(rel), count))
+        return attnos;
+    ereport(ERROR,
+            (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+             errmsg("index table \"%s\" has not the columns it was created with",
+                    RelationGetRelationName(rel)),
+             errhint("Drop it and create it again with index_table.create()."), errtable(rel)));
+}
+
 const AttrNumber *StoredColumns(const IndexTable *table, Relation rel) {
     if (table->stored)
         return table->stored;
-    AttrNumber *attnos = static_cast<AttrNumber *>(
-        MemoryContextAlloc(GetMemoryChunkContext(const_cast<IndexTable *>(table)),
-                           sizeof(AttrNumber) * table->column_count));
-    int live = 0;
-    for (int i = 0; i < RelationGetNumberOfAttributes(rel) && live < table->column_count; i++)
-        if (!TupleDescAttr(RelationGetDescr(rel), i)->attisdropped)
-            attnos[live++] = i + 1;
-    if (live < table->column_count)
-        return nullptr;
+    MemoryContext caller =
+        MemoryContextSwitchTo(GetMemoryChunkContext(const_cast<IndexTable *>(table)));
+    const AttrNumber *attnos = LiveColumns(RelationGetDescr(rel), table->column_count);
+    MemoryContextSwitchTo(caller);
     const_cast<IndexTable *>(table)->stored = attnos;
     return attnos;
 }
@@ -121,14 +135,6 @@ IndexTable *MakeIndexTable(Relation base, const Definition &definition) {
     for (const CopiedColumn &copy : std::span(table->copied, table->copied_count))
         table->types[copy.position] =
             TupleDescAttr(RelationGetDescr(base), copy.base_attno - 1)->atttypid;
-
-    table->base_columns = static_cast<Var **>(palloc0(sizeof(Var *) * table->column_count));
-    for (int i = 0; i < table->column_count; i++)
-        if (AttrNumber attno = BaseColumn(table, i)) {
-            Form_pg_attribute att = TupleDescAttr(RelationGetDescr(base), attno - 1);
-            table->base_columns[i] =
-                makeVar(1, attno, att->atttypid, att->atttypmod, att->attcollation, 0);
-        }
 
     table->base_columns = static_cast<Var **>(palloc0(sizeof(Var *) * table->column_count));
     for (int i = 0; i < table->column_count; i++)

@@ -10,23 +10,17 @@ struct Log {
     CommandId command;
     Datum *stored; // by attribute number of the index table
     bool *stored_nulls;
-    AttrNumber *attnos; // of the log, by position in the index table; last that of the sign
-    Datum *values;      // of the log
+    const AttrNumber *attnos; // of the log, by position in the index table; last that of the sign
+    Datum *values;            // of the log
     bool *nulls;
     MemoryContext per_row;
 };
 
 // The log's columns in order: those of the index table, of which included ones may have been
 // dropped from both, and the sign.
-AttrNumber *ColumnsOf(Relation log, const IndexTable *table) {
-    TupleDesc descriptor = RelationGetDescr(log);
-    AttrNumber *attnos =
-        static_cast<AttrNumber *>(palloc0(sizeof(AttrNumber) * Max(1, descriptor->natts)));
-    int count = 0;
-    for (int i = 0; i < descriptor->natts; i++)
-        if (!TupleDescAttr(descriptor, i)->attisdropped)
-            attnos[count++] = i + 1;
-    if (count != table->column_count + 1)
+const AttrNumber *ColumnsOf(Relation log, const IndexTable *table) {
+    const AttrNumber *attnos = LiveColumns(RelationGetDescr(log), table->column_count + 1);
+    if (!attnos)
         elog(ERROR, "log \"%s\" has not the columns of its index table",
              RelationGetRelationName(log));
     return attnos;

@@ -15,7 +15,7 @@ void LogChanges(const ChangeBuffer *buffer, const NetChanges &net, MemoryContext
 // One session at a time.
 struct LogReader {
     Relation rel;
-    AttrNumber *attnos; // by position in the index table; last that of the sign
+    const AttrNumber *attnos; // by position in the index table; last that of the sign
     TableScanDesc scan;
     TupleTableSlot *slot;
     int columns; // of an entry

@@ -315,26 +315,25 @@ Outcome Judge(TM_Result result) {
 
 } // namespace
 
-void DeleteStoredEntry(const IndexTable *table, Oid storage, ItemPointer tid) {
-    MemoryContext context =
-        AllocSetContextCreate(CurrentMemoryContext, "index_table deletion", ALLOCSET_SMALL_SIZES);
-    EntryWriter *writer = OpenWriter(table, false, context);
-    if (!writer)
-        return;
-    for (int i = 0; i < writer->target_count; i++) {
-        if (writer->partition_key && writer->partitions->oids[i] != storage)
-            continue;
-        if (!writer->targets[i])
-            writer->targets[i] = OpenTarget(writer, storage, nullptr);
-        Target *target = writer->targets[i];
+void DeleteStoredEntry(EntryWriter *writer, Oid storage, ItemPointer tid) {
+    int number = 0;
+    while (writer->partition_key && writer->partitions->oids[number] != storage)
+        if (++number == writer->target_count)
+            return;
+    if (!writer->targets[number])
+        writer->targets[number] = OpenTarget(writer, storage, nullptr);
+    Target *target = writer->targets[number];
+    ItemPointerData current = *tid;
+    Outcome outcome;
+    do {
         TM_FailureData failure;
-        TM_Result result = table_tuple_delete(target->rel, tid, GetCurrentCommandId(true),
-                                              SnapshotSelf, InvalidSnapshot, true, &failure, false);
-        if (Judge(result) == Outcome::Done && target->plan->general)
-            ExecARDeleteTriggers(target->estate, target->relinfo, tid, nullptr, nullptr, false);
-    }
-    CloseWriter(writer);
-    MemoryContextDelete(context);
+        outcome = Judge(table_tuple_delete(target->rel, &current, GetCurrentCommandId(true),
+                                           SnapshotSelf, InvalidSnapshot, true, &failure, false));
+        if (outcome == Outcome::Again)
+            current = failure.ctid;
+    } while (outcome == Outcome::Again);
+    if (outcome == Outcome::Done && target->plan->general)
+        ExecARDeleteTriggers(target->estate, target->relinfo, &current, nullptr, nullptr, false);
 }
 
 int RouteEntry(PartitionKey key, PartitionDesc partitions, Datum value, bool isnull) {

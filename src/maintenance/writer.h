@@ -41,7 +41,7 @@ bool ReplaceEntry(EntryWriter *writer, const Change &old_change, const Change &n
 void RemoveDeadDuplicates(EntryWriter *writer, const Change &change);
 
 // Deletes the row at `tid` of the index table or of its partition `storage`.
-void DeleteStoredEntry(const IndexTable *table, Oid storage, ItemPointer tid);
+void DeleteStoredEntry(EntryWriter *writer, Oid storage, ItemPointer tid);
 
 // The partition of a hash-partitioned index table that takes an entry with this value of the
 // partitioning column.

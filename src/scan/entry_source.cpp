@@ -77,23 +77,9 @@ List *QualsOverEntry(const SourcePlan *plan, TupleDesc descriptor, const AttrNum
 
 // As StoredColumns(), of a partition of the index table too.
 const AttrNumber *FindColumns(const IndexTable *table, Relation rel) {
-    const AttrNumber *found = nullptr;
-    if (RelationGetRelid(rel) == table->relid) {
-        found = StoredColumns(table, rel);
-    } else {
-        AttrNumber *attnos = palloc_array(AttrNumber, table->column_count);
-        int live = 0;
-        for (int i = 0; i < RelationGetNumberOfAttributes(rel) && live < table->column_count; i++)
-            if (!TupleDescAttr(RelationGetDescr(rel), i)->attisdropped)
-                attnos[live++] = i + 1;
-        found = live == table->column_count ? attnos : nullptr;
-    }
-    if (!found)
-        ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-                        errmsg("index table \"%s\" has not the columns it was created with",
-                               RelationGetRelationName(rel)),
-                        errhint("Drop it and create it again."), errtable(rel)));
-    return found;
+    const AttrNumber *stored =
+        RelationGetRelid(rel) == table->relid ? StoredColumns(table, rel) : nullptr;
+    return stored ? stored : GetLiveColumns(rel, table->column_count);
 }
 
 // Finds the needed columns in a part; false where some are not in its B-tree.
@@ -256,10 +242,15 @@ void PrepareRecomputation(EntrySource *source) {
                                                  ALLOCSET_DEFAULT_SIZES);
 }
 
-void StopRecomputation(EntrySource *source) {
+void ForgetBatch(EntrySource *source) {
     source->batch = NIL;
+    source->batch_descriptor = nullptr;
     source->next = 0;
     MemoryContextReset(source->batch_memory);
+}
+
+void StopRecomputation(EntrySource *source) {
+    ForgetBatch(source);
     if (!source->is_recomputing)
         return;
     if (SPI_connect() != SPI_OK_CONNECT)
@@ -272,9 +263,7 @@ void StopRecomputation(EntrySource *source) {
 // Reads on. What SPI returns goes with the connection, hence the copies.
 void FetchBatch(EntrySource *source) {
     EntryScan *scan = &source->recomputation;
-    source->batch = NIL;
-    source->next = 0;
-    MemoryContextReset(source->batch_memory);
+    ForgetBatch(source);
     PushActiveSnapshot(source->snapshot);
     if (SPI_connect() != SPI_OK_CONNECT)
         elog(ERROR, "SPI_connect failed");
@@ -286,7 +275,8 @@ void FetchBatch(EntrySource *source) {
     do {
         entry = NextEntry(scan);
         MemoryContext spi = MemoryContextSwitchTo(source->batch_memory);
-        source->batch_descriptor = CreateTupleDescCopy(scan->batch->tupdesc);
+        if (!source->batch_descriptor)
+            source->batch_descriptor = CreateTupleDescCopy(scan->batch->tupdesc);
         if (entry)
             source->batch = lappend(source->batch, heap_copytuple(entry));
         MemoryContextSwitchTo(spi);
@@ -333,7 +323,7 @@ void BeginEntrySource(EntrySource *source, const IndexTable *table, const Source
                .node = node,
                .snapshot = node->state->es_snapshot,
                .memory = CurrentMemoryContext};
-    // One more than the entry has columns: a recomputed entry comes with two in jsonb.
+    // A recomputed entry comes with two more columns, in jsonb.
     source->values = palloc0_array(Datum, table->column_count + 2);
     source->nulls = palloc0_array(bool, table->column_count + 2);
     source->needed = palloc_array(int, table->column_count);

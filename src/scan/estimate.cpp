@@ -125,6 +125,12 @@ double CountUnpruned(PlannerInfo *root, RelOptInfo *rel, const CandidateSet *set
     return Max(total, native.nparts) * live / native.nparts;
 }
 
+// What reading entries and their rows costs, with `lookups` more keys to be found.
+double CostOfRows(const Situation &situation, double entries, double lookups) {
+    return kScan + lookups * kLookup + entries * (kEntry + kFetch) +
+           Min(entries, situation.partitions) * kOpenLeaf;
+}
+
 // What reading `entries` entries and their rows costs; natively as many rows are fetched.
 void ConsiderRows(const Situation &situation, const Candidate *candidate, double entries,
                   Costs *best) {
@@ -132,10 +138,7 @@ void ConsiderRows(const Situation &situation, const Candidate *candidate, double
     if (HoldsAll(candidate, situation.selected))
         Consider(best, kScan + entries * kEntry, native + entries * kEntry, entries);
     else
-        Consider(best,
-                 kScan + entries * (kEntry + kFetch) +
-                     Min(entries, situation.partitions) * kOpenLeaf,
-                 native + entries * kNativeFetch, entries);
+        Consider(best, CostOfRows(situation, entries, 0), native + entries * kNativeFetch, entries);
 }
 
 // The planner matches the clauses with the candidates, as if it had come that far.
@@ -174,21 +177,16 @@ void ConsiderOrs(const Situation &situation, Costs *best) {
     RelOptInfo *rel = situation.rel;
     ListCell *cell, *arm;
     foreach (cell, rel->baserestrictinfo) {
+        List *arms = MatchOr(situation.root, rel, lfirst_node(RestrictInfo, cell));
+        if (arms == NIL)
+            continue;
         double entries = 0;
-        const Candidate *candidate = nullptr;
-        foreach (arm, MatchOr(situation.root, rel, lfirst_node(RestrictInfo, cell))) {
+        foreach (arm, arms) {
             IndexPath *path = lfirst_node(IndexPath, arm);
-            for (const Candidate &other :
-                 std::span(situation.set->candidates, situation.set->count))
-                if (other.info == path->indexinfo)
-                    candidate = &other;
             entries += clamp_row_est(path->indexselectivity * path->indexinfo->tuples);
         }
-        if (candidate)
-            Consider(best,
-                     kScan + entries * (kEntry + kFetch) +
-                         Min(entries, situation.partitions) * kOpenLeaf,
-                     situation.native_start + entries * kNativeFetch, entries);
+        Consider(best, CostOfRows(situation, entries, 0),
+                 situation.native_start + entries * kNativeFetch, entries);
     }
 }
 
@@ -329,23 +327,16 @@ double EstimateOtherRelation(PlannerInfo *root, Index relid) {
 }
 
 // key = column of another relation: a look-up for each of its rows.
-void ConsiderJoins(const Situation &situation, Costs *best) {
+void ConsiderEachJoin(const Situation &situation, Costs *best) {
     PlannerInfo *root = situation.root;
-    RelOptInfo *rel = situation.rel;
     const CandidateSet *set = situation.set;
-    const Clauses *clauses = situation.clauses;
-    double partitions = situation.partitions;
-    if (clauses->joins == NIL || estimating == root)
-        return;
-    PlannerInfo *outer = estimating;
-    estimating = root;
     for (const Candidate &candidate : std::span(set->candidates, set->count)) {
         if (candidate.table->key.multi_valued >= 0 ||
             (candidate.info->indpred != NIL && !candidate.info->predOK))
             continue;
         TargetEntry *first = linitial_node(TargetEntry, candidate.info->indextlist);
         ListCell *cell;
-        foreach (cell, clauses->joins) {
+        foreach (cell, situation.clauses->joins) {
             JoinClause *join = static_cast<JoinClause *>(lfirst(cell));
             if (!equal(StripRelabels(reinterpret_cast<Node *>(join->own)), first->expr) ||
                 !op_in_opfamily(join->clause->opno, candidate.info->opfamily[0]))
@@ -360,14 +351,27 @@ void ConsiderJoins(const Situation &situation, Costs *best) {
             double keys = get_variable_numdistinct(&statistics, &is_default);
             ReleaseVariableStats(statistics);
             double rows = lookups * candidate.entries / Max(keys, 1);
-            double own = kScan + lookups * kLookup + rows * (kEntry + kFetch) +
-                         Min(rows, partitions) * kOpenLeaf;
-            double native = situation.native_start + rows * kNativeFetch +
-                            Min(lookups * partitions * kProbe, rel->tuples * kHashed);
-            Consider(best, own, native, rows);
+            double native =
+                situation.native_start + rows * kNativeFetch +
+                Min(lookups * situation.partitions * kProbe, situation.rel->tuples * kHashed);
+            Consider(best, CostOfRows(situation, rows, lookups), native, rows);
         }
     }
-    estimating = outer;
+}
+
+// Estimating another relation may come back to this query.
+void ConsiderJoins(const Situation &situation, Costs *best) {
+    if (situation.clauses->joins == NIL || estimating == situation.root)
+        return;
+    PlannerInfo *outer = estimating;
+    PG_TRY();
+    {
+        estimating = situation.root;
+        ConsiderEachJoin(situation, best);
+    }
+    PG_FINALLY();
+    { estimating = outer; }
+    PG_END_TRY();
 }
 
 bool IsParameter(Node *node, void *context) {
@@ -385,10 +389,6 @@ bool HasParameters(const Clauses *clauses) {
             return true;
     return false;
 }
-
-} // namespace
-
-namespace {
 
 // Whether the clauses determine the whole key of a unique index table: then one entry is read,
 // and nothing needs to be estimated.

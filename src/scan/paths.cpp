@@ -43,17 +43,21 @@ CustomPath *Wrap(const Path *path) {
     return custom;
 }
 
-void AddIndexPath(RelOptInfo *rel, const CandidateSet *set, IndexPath *path) {
+// What the rows of an index path cost beyond what the planner has counted.
+Cost CostOfFetching(const Candidate *candidate, const IndexPath *path) {
+    return clamp_row_est(path->indexselectivity * candidate->entries) * kOperatorsPerEntry *
+           cpu_operator_cost;
+}
+
+void AddIndexPath(RelOptInfo *rel, IndexPath *path) {
     const Candidate *candidate = FindCandidate(rel, path->indexinfo);
     if (!candidate)
         return;
     CustomPath *custom = Wrap(&path->path);
     if (candidate->is_partitioned)
         custom->path.pathkeys = NIL;
-    if (path->path.pathtype == T_IndexScan) {
-        double entries = clamp_row_est(path->indexselectivity * candidate->entries);
-        custom->path.total_cost += entries * kOperatorsPerEntry * cpu_operator_cost;
-    }
+    if (path->path.pathtype == T_IndexScan)
+        custom->path.total_cost += CostOfFetching(candidate, path);
     add_path(rel, &custom->path);
 }
 
@@ -81,13 +85,13 @@ void AddElementPaths(PlannerInfo *root, RelOptInfo *rel, const CandidateSet *set
             IndexPath *path =
                 create_index_path(root, info, list_make1(clause), NIL, NIL, NIL,
                                   ForwardScanDirection, false, rel->lateral_relids, 1.0, false);
-            AddIndexPath(rel, set, path);
+            AddIndexPath(rel, path);
         }
     }
 }
 
 // Paths for conditions on different keys joined by OR: one after the other, each row once.
-void AddOrPaths(PlannerInfo *root, RelOptInfo *rel, const CandidateSet *set) {
+void AddOrPaths(PlannerInfo *root, RelOptInfo *rel) {
     ListCell *cell, *arm;
     foreach (cell, rel->baserestrictinfo) {
         List *arms = MatchOr(root, rel, lfirst_node(RestrictInfo, cell));
@@ -101,10 +105,8 @@ void AddOrPaths(PlannerInfo *root, RelOptInfo *rel, const CandidateSet *set) {
         custom->path.total_cost = 0;
         foreach (arm, arms) {
             IndexPath *path = lfirst_node(IndexPath, arm);
-            const Candidate *candidate = FindCandidate(rel, path->indexinfo);
-            double entries = clamp_row_est(path->indexselectivity * candidate->entries);
             custom->path.total_cost +=
-                path->path.total_cost + entries * kOperatorsPerEntry * cpu_operator_cost;
+                path->path.total_cost + CostOfFetching(FindCandidate(rel, path->indexinfo), path);
         }
         add_path(rel, &custom->path);
     }
@@ -113,7 +115,7 @@ void AddOrPaths(PlannerInfo *root, RelOptInfo *rel, const CandidateSet *set) {
 void OnPathlist(PlannerInfo *root, RelOptInfo *rel, Index relid, RangeTblEntry *rte) {
     if (previous_pathlist)
         previous_pathlist(root, rel, relid, rte);
-    if (!IsPlanningScans() || !IsMarked(rte))
+    if (!IsMarked(rte))
         return;
     CandidateSet *set = GetCandidates(rel);
     RestoreRelationKind(rte);
@@ -139,10 +141,10 @@ void OnPathlist(PlannerInfo *root, RelOptInfo *rel, Index relid, RangeTblEntry *
     add_path(rel, &custom->path);
     foreach (cell, native)
         if (IsA(lfirst(cell), IndexPath))
-            AddIndexPath(rel, set, lfirst_node(IndexPath, cell));
+            AddIndexPath(rel, lfirst_node(IndexPath, cell));
     AddElementPaths(root, rel, set);
     if (!rel->lateral_relids)
-        AddOrPaths(root, rel, set);
+        AddOrPaths(root, rel);
 }
 
 // --- Plans -------------------------------------------------------------------

@@ -19,6 +19,8 @@ get_relation_info_hook_type previous_relation_info;
 
 // Whether base tables may be scanned through index tables in the query being planned.
 constinit bool is_planning = false;
+// Whether a reference is marked, or was: without one the hooks have nothing to do.
+constinit bool has_marks = false;
 // Whether the planner is being asked about a partitioned table as such.
 constinit bool is_asking_natively = false;
 // Index tables that the plan being made reads.
@@ -30,6 +32,7 @@ constinit List *used_index_tables = NIL;
 void Mark(RangeTblEntry *rte) {
     rte->inh = false;
     rte->relkind = RELKIND_RELATION;
+    has_marks = true;
 }
 
 void Unmark(RangeTblEntry *rte) {
@@ -210,16 +213,14 @@ void UnmarkRest(PlannedStmt *plan) {
     ListCell *cell;
     foreach (cell, plan->rtable) {
         RangeTblEntry *rte = lfirst_node(RangeTblEntry, cell);
-        if (rte->rtekind == RTE_RELATION && rte->relkind == RELKIND_RELATION && IsMarked(rte))
+        if (IsMarked(rte))
             Unmark(rte);
     }
 }
 
-PlannedStmt *OnPlanner(Query *query, const char *text, int options, ParamListInfo params) {
-    // Planning may plan again: functions are simplified by running them.
-    bool outer_is_planning = is_planning;
-    List *outer_used = used_index_tables;
+PlannedStmt *PlanMarked(Query *query, const char *text, int options, ParamListInfo params) {
     used_index_tables = NIL;
+    has_marks = false;
     is_asking_natively = false;
     // A cursor of SQL may be used in WHERE CURRENT OF, which looks for the partition's own scan.
     is_planning =
@@ -228,19 +229,37 @@ PlannedStmt *OnPlanner(Query *query, const char *text, int options, ParamListInf
         MarkQuery(query);
     PlannedStmt *plan = previous_planner ? previous_planner(query, text, options, params)
                                          : standard_planner(query, text, options, params);
-    if (is_planning) {
+    if (has_marks) {
         UnmarkRest(plan);
         LockWithPlan(plan);
     }
-    is_planning = outer_is_planning;
-    used_index_tables = outer_used;
+    return plan;
+}
+
+PlannedStmt *OnPlanner(Query *query, const char *text, int options, ParamListInfo params) {
+    // Planning may plan again, and go on after an error: functions are simplified by running them.
+    bool outer_is_planning = is_planning;
+    bool outer_has_marks = has_marks;
+    bool outer_is_asking = is_asking_natively;
+    List *outer_used = used_index_tables;
+    PlannedStmt *plan = nullptr;
+    PG_TRY();
+    { plan = PlanMarked(query, text, options, params); }
+    PG_FINALLY();
+    {
+        is_planning = outer_is_planning;
+        has_marks = outer_has_marks;
+        is_asking_natively = outer_is_asking;
+        used_index_tables = outer_used;
+    }
+    PG_END_TRY();
     return plan;
 }
 
 } // namespace
 
 bool IsPlanningScans() {
-    return is_planning;
+    return has_marks;
 }
 
 void NoteUse(const IndexTable *table) {
@@ -254,7 +273,8 @@ void GetNativeInfo(PlannerInfo *root, Oid relid, RelOptInfo *rel) {
 }
 
 bool IsMarked(const RangeTblEntry *rte) {
-    return rte->rtekind == RTE_RELATION && !rte->inh && rte->relkind == RELKIND_RELATION &&
+    return has_marks && rte->rtekind == RTE_RELATION && !rte->inh &&
+           rte->relkind == RELKIND_RELATION &&
            get_rel_relkind(rte->relid) == RELKIND_PARTITIONED_TABLE;
 }
 

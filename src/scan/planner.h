@@ -4,7 +4,7 @@
 
 namespace index_table {
 
-// Whether a query is being planned in which base tables are marked. Cheap.
+// Whether a query is being planned in which base tables are, or were, marked.
 bool IsPlanningScans();
 
 // Whether a range table entry is marked: planned as a plain table for now.
