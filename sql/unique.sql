@@ -4,25 +4,9 @@ CREATE EXTENSION IF NOT EXISTS index_table;
 CREATE SCHEMA "unique";
 SET search_path = "unique";
 
--- The oracle: every index table equals its recomputation from the base table, byte by byte.
-CREATE TABLE recomputation (index_table regclass, entry text, rows text, condition text DEFAULT 'true');
-CREATE FUNCTION differences() RETURNS TABLE (index_table regclass, problem text, entry text)
-LANGUAGE plpgsql AS $$
-DECLARE
-    r recomputation;
-BEGIN
-    FOR r IN SELECT * FROM recomputation AS t ORDER BY t.index_table::text COLLATE "C" LOOP
-        RETURN QUERY EXECUTE format('
-            WITH recomputed AS (SELECT ROW(%1$s)::text AS entry FROM %2$s, index_table.partition AS p
-                                 WHERE p.relation = b.tableoid AND (%3$s)),
-                 stored AS (SELECT whole::text AS entry FROM %4$s AS whole
-                             WHERE partition_id IN (SELECT partition_id FROM index_table.partition))
-            SELECT %4$L::regclass, ''missing'', m.entry FROM (TABLE recomputed EXCEPT ALL TABLE stored) AS m
-            UNION ALL
-            SELECT %4$L::regclass, ''surplus'', s.entry FROM (TABLE stored EXCEPT ALL TABLE recomputed) AS s
-            ORDER BY 2, 3', r.entry, r.rows, r.condition, r.index_table);
-    END LOOP;
-END $$;
+\getenv abs_srcdir PG_ABS_SRCDIR
+\set oracle :abs_srcdir '/sql/include/oracle.sql'
+\i :oracle
 
 CREATE TABLE people (id int PRIMARY KEY, email text, first text, last text, active bool DEFAULT true, nums int[]) PARTITION BY RANGE (id);
 CREATE TABLE people_1 PARTITION OF people FOR VALUES FROM (0) TO (100);

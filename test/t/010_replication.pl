@@ -57,16 +57,6 @@ sub contents
 	return $node->safe_psql('postgres', "SELECT count(*), md5(string_agg(t::text, ' ' ORDER BY t::text)) FROM $table t");
 }
 
-# A session that goes on by itself until its SQL has run.
-sub start_session
-{
-	my ($node, $sql) = @_;
-	my %session = (out => '', err => '');
-	$session{run} = IPC::Run::start([ 'psql', '-XAtq', '-d', $node->connstr('postgres'), '-c', $sql ],
-		'<', \'', '>', \$session{out}, '2>', \$session{err});
-	return \%session;
-}
-
 # Runs statements in one new session and returns the SQLSTATE of each.
 sub sqlstates
 {
@@ -236,7 +226,7 @@ like(sqlstate($standby, 'postgres', "INSERT INTO people VALUES (0)"), qr/^25006/
 
 # --- Crash --------------------------------------------------------------------------
 
-my @open = map { start_session($primary, "BEGIN; $_; SELECT pg_sleep(600)") } (
+my @open = map { start_command($primary, "BEGIN; $_; SELECT pg_sleep(600)") } (
 	rows('people', 7001, 7200) =~ s/;$//r,
 	"UPDATE people SET email = 'c' || id, id = id + 50000 WHERE id BETWEEN 6001 AND 6050",
 	"DELETE FROM people WHERE id BETWEEN 6060 AND 6090",
@@ -254,7 +244,7 @@ is(sqlstate($primary, 'postgres', "INSERT INTO people VALUES (8001, 'crash', 'Gr
 like(sqlstate($primary, 'postgres', "INSERT INTO people VALUES (8003, 'committed')"), qr/^23505/, 'crash: committed ones are taken');
 
 # The same while the crash hits an uncommitted TRUNCATE of a partition.
-my $truncating = start_session($primary, 'BEGIN; TRUNCATE people_2; SELECT pg_sleep(600)');
+my $truncating = start_command($primary, 'BEGIN; TRUNCATE people_2; SELECT pg_sleep(600)');
 $primary->poll_query_until('postgres', "SELECT count(*) = 1 FROM pg_stat_activity WHERE wait_event = 'PgSleep'")
   or die 'session did not get there';
 $primary->safe_psql('postgres', 'CHECKPOINT');

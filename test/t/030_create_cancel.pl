@@ -40,24 +40,6 @@ my @tables = (
 	describe(name => 'big_by_v', base => 'big', key => ['b.v'], predicate => 'b.id < 200000', copies => ['id'], identity => 1, is_unique => 1));
 $node->safe_psql('postgres', oracle_sql(@tables));
 
-# A session that goes on by itself until its SQL has run.
-sub start_session
-{
-	my ($sql) = @_;
-	my %session = (out => '', err => '');
-	$session{run} = IPC::Run::start([ 'psql', '-XAtq', '-v', 'VERBOSITY=verbose', '-d', $node->connstr('postgres'), '-c', $sql ],
-		'<', \'', '>', \$session{out}, '2>', \$session{err});
-	return \%session;
-}
-
-# Waits for it and returns what it complained of.
-sub finish
-{
-	my ($session) = @_;
-	$session->{run}->finish;
-	return $session->{err};
-}
-
 sub wait_until
 {
 	my ($query) = @_;
@@ -195,10 +177,10 @@ foreach my $function ('pg_cancel_backend', 'pg_terminate_backend')
 	foreach my $phase ('initializing', 'scanning', 'loading entries', 'building indexes', 'analyzing')
 	{
 		my $label = "$function while $phase";
-		my $watcher = start_session(stop_in_phase($phase, $function));
+		my $watcher = start_command($node, stop_in_phase($phase, $function));
 		wait_until("SELECT count(*) = 1 FROM pg_stat_activity WHERE query LIKE '%FOR i IN%' AND pid <> pg_backend_pid()");
-		my $builder = start_session("SELECT index_table.create($build{$phase eq 'initializing' ? 'plain' : 'unique'})");
-		my $error = finish($builder);
+		my $builder = start_command($node, "SELECT index_table.create($build{$phase eq 'initializing' ? 'plain' : 'unique'})");
+		my $error = end_command($builder);
 		# A phase may be too short to be seen.
 		if ($error eq '')
 		{
@@ -213,18 +195,18 @@ foreach my $function ('pg_cancel_backend', 'pg_terminate_backend')
 			wait_until('SELECT count(*) = 0 FROM index_table.progress');
 			nothing_left_ok($label);
 		}
-		finish($watcher);
+		end_command($watcher);
 	}
 }
 
 # --- Progress, readers and writers -----------------------------------------------------------
 
 # A writer that was there before is waited for, and its rows are in.
-my $before = start_session("BEGIN; INSERT INTO big VALUES (400001, 400001, 'before', '{1}'); SELECT pg_sleep(1); COMMIT");
+my $before = start_command($node, "BEGIN; INSERT INTO big VALUES (400001, 400001, 'before', '{1}'); SELECT pg_sleep(1); COMMIT");
 wait_until("SELECT count(*) = 1 FROM pg_stat_activity WHERE wait_event = 'PgSleep'");
 
-my $builder = start_session("SELECT index_table.create($build{slow})");
-my $sampler = start_session(q{
+my $builder = start_command($node, "SELECT index_table.create($build{slow})");
+my $sampler = start_command($node, q{
 DO $$
 DECLARE seen boolean := false; here boolean;
 BEGIN
@@ -240,7 +222,7 @@ END $$});
 wait_until("SELECT count(*) > 0 FROM index_table.progress WHERE rows_done > 0");
 
 # Writers wait, from the table and from a partition, by any statement.
-my @writers = map { start_session($_) } (
+my @writers = map { start_command($node, $_) } (
 	"INSERT INTO big VALUES (500001, 500001, 'waited', '{5}'), (150, 1, 'waited', '{5}') ON CONFLICT (id) DO UPDATE SET v = -1",
 	"INSERT INTO big_3 VALUES (500002, 500002, 'waited', '{5}')",
 	'UPDATE big SET v = -v WHERE id BETWEEN 1001 AND 1010',
@@ -255,10 +237,10 @@ is( $node->safe_psql('postgres', q{
 	       p.rows_total BETWEEN 150000 AND 300000, a.query LIKE 'SELECT index_table.create%'
 	  FROM index_table.progress p JOIN pg_stat_activity a USING (pid)}),
 	'big|t|4|t|t|t|t', 'progress, seen by others while it runs');
-is(finish($_), '', 'a writer that waited') foreach @writers;
-is(finish($builder), '', 'create while others read and write');
-is(finish($sampler), '', 'progress was watched');
-finish($before);
+is(end_command($_), '', 'a writer that waited') foreach @writers;
+is(end_command($builder), '', 'create while others read and write');
+is(end_command($sampler), '', 'progress was watched');
+end_command($before);
 oracle_ok($node, 'postgres', 'writers before and after are in');
 is( $node->safe_psql('postgres', q{
 	SELECT string_agg(v::text, ' ' ORDER BY v) FROM unnest(ARRAY[-1010, -1001, -1, 1001, 2001, 3001, 4001, 400001, 500001, 500002]) v

@@ -20,7 +20,8 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-our @EXPORT = qw(new_node describe oracle_sql oracle_ok has_extension sqlstate quote_literal start_session end_session);
+our @EXPORT = qw(new_node describe oracle_sql oracle_ok has_extension sqlstate quote_literal start_session end_session
+	start_command end_command);
 
 # A running server; options are those of PostgreSQL::Test::Cluster::init, and conf => more settings.
 sub new_node
@@ -235,6 +236,24 @@ sub start_session
 		'<', \$session->{input}, '>&', \$session->{output}, IPC::Run::timeout(300));
 	$session->{run}->pump while length $session->{input};
 	return $session;
+}
+
+# Starts a session that executes SQL in one message, in one transaction unless it has others.
+sub start_command
+{
+	my ($node, $sql) = @_;
+	my $session = { output => '', errors => '' };
+	$session->{run} = IPC::Run::start([ 'psql', '-XAtq', '-v', 'VERBOSITY=verbose', '-d', $node->connstr('postgres'), '-c', $sql ],
+		'<', \'', '>', \$session->{output}, '2>', \$session->{errors}, IPC::Run::timeout(700));
+	return $session;
+}
+
+# Waits for its end and returns what it complained of.
+sub end_command
+{
+	my ($session) = @_;
+	$session->{run}->finish;
+	return $session->{errors};
 }
 
 # Waits for its end and returns its output, with the errors.
