@@ -339,6 +339,38 @@ BEGIN READ ONLY;
 SELECT index_table.create('people', 'town');
 \set VERBOSITY default
 ROLLBACK;
+-- Nobody changes an index table directly, a partition or the log of one: not even its owner.
+SELECT index_table.create('people', 'town', partitions => 1, name => 'guarded');
+INSERT INTO guarded SELECT * FROM guarded;
+\echo :SQLSTATE
+\set VERBOSITY sqlstate
+UPDATE guarded SET town = 'x';
+DELETE FROM guarded;
+TRUNCATE guarded;
+INSERT INTO guarded_p0 SELECT * FROM guarded_p0;
+DELETE FROM guarded_p0 WHERE false;
+TRUNCATE guarded_p0;
+COPY guarded FROM stdin;
+\.
+MERGE INTO guarded USING (SELECT 1) AS s ON true WHEN MATCHED THEN DELETE;
+WITH d AS (DELETE FROM guarded RETURNING *) SELECT * FROM d;
+CREATE TABLE towns (town text PRIMARY KEY);
+INSERT INTO towns SELECT DISTINCT town FROM guarded WHERE town IS NOT NULL;
+ALTER TABLE guarded ADD FOREIGN KEY (town) REFERENCES towns ON DELETE CASCADE ON UPDATE CASCADE;
+DELETE FROM towns WHERE town IN (SELECT town FROM guarded);
+UPDATE towns SET town = town || '!' WHERE town IN (SELECT town FROM guarded);
+TRUNCATE towns CASCADE;
+\set VERBOSITY default
+INSERT INTO recomputation VALUES ('guarded', 'town, partition_id, id', 'people b');
+SELECT * FROM differences();
+-- What replicas do is none of the guard's business.
+BEGIN;
+SET LOCAL session_replication_role = replica;
+DELETE FROM guarded;
+SELECT count(*) > 0 AS missing FROM differences();
+ROLLBACK;
+DELETE FROM recomputation;
+DROP TABLE guarded, towns;
 -- A failure that is caught leaves nothing either.
 DO $$
 BEGIN

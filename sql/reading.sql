@@ -273,6 +273,7 @@ SELECT page_size, d.* FROM unnest('{1,4,10,100}'::int[]) AS page_size,
 
 -- Stale entries lead nowhere, missing ones hide their rows: reading never invents.
 BEGIN;
+SET LOCAL session_replication_role = replica;
 INSERT INTO people_by_born SELECT born + 100, partition_id, region, id, phone, town FROM people_by_born WHERE id = 1;
 INSERT INTO people_by_born SELECT born, partition_id, region, id + 1000, phone, town FROM people_by_born WHERE id = 2;
 INSERT INTO people_by_born SELECT born, partition_id + 1000, region, id, phone, town FROM people_by_born WHERE id = 3;

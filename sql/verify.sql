@@ -3,6 +3,7 @@ SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS index_table;
 CREATE SCHEMA verify;
 SET search_path = verify;
+SET session_replication_role = replica; -- may tamper with index tables
 
 \getenv abs_srcdir PG_ABS_SRCDIR
 \set oracle :abs_srcdir '/sql/include/oracle.sql'

@@ -1,5 +1,6 @@
 // index_table.create() and index_table.drop().
 #include "build/build.h"
+#include "build/guard.h"
 #include "build/online.h"
 #include "build/query.h"
 #include "compat/compat.h"
@@ -453,6 +454,7 @@ Oid Create(const CreateArguments &arguments, bool concurrently) {
                                table->group_count() - 1, INDEX_MAX_KEYS - 1)));
     Oid relid = CreateStorage(base, arguments, *table, name, schema, persistence);
     RevokeDefaultPrivileges(relid);
+    CreateGuard(relid);
     table->relid = definition.relid = relid;
     Progress *progress = BeginProgress(arguments.base, relid, ShareRowExclusiveLock);
     // DDL refuses a table that this session has open.
@@ -467,6 +469,7 @@ Oid Create(const CreateArguments &arguments, bool concurrently) {
     if (concurrently) {
         table->log = definition.log = CreateLog(relid, persistence);
         RevokeDefaultPrivileges(definition.log);
+        CreateGuard(definition.log);
     } else {
         Backfill(base, table, progress);
     }

@@ -80,7 +80,7 @@ TargetPlan *LoadPlan(Relation rel, const IndexTable *table) {
     plan->cached = {.relid = RelationGetRelid(rel), .valid = true, .context = context};
     plan->descriptor = CreateTupleDescCopy(RelationGetDescr(rel));
     TupleConstr *constraints = RelationGetDescr(rel)->constr;
-    plan->general = rel->trigdesc != nullptr ||
+    plan->general = HasRowTriggers(rel) ||
                     (constraints && (constraints->num_check > 0 || constraints->has_not_null ||
                                      constraints->has_generated_stored));
 
@@ -116,6 +116,12 @@ TargetPlan *LoadPlan(Relation rel, const IndexTable *table) {
 }
 
 } // namespace
+
+bool HasRowTriggers(Relation rel) {
+    const TriggerDesc *triggers = rel->trigdesc;
+    return triggers && (triggers->trig_insert_after_row || triggers->trig_update_after_row ||
+                        triggers->trig_delete_after_row);
+}
 
 TargetPlan *GetTargetPlan(Relation rel, const IndexTable *table) {
     if (CachedRelation *cached = FindCached(&plans, RelationGetRelid(rel)))

@@ -23,6 +23,9 @@ struct TargetPlan {
     ScanKeyData *null_keys;
 };
 
+// Whether changes of entries fire triggers: those of users and of constraints.
+bool HasRowTriggers(Relation rel);
+
 // The plan for an open relation; valid memory until the transaction ends. Raises 55000 where there
 // is no B-tree by which an entry can be found.
 TargetPlan *GetTargetPlan(Relation rel, const IndexTable *table);

@@ -371,7 +371,7 @@ EntryWriter *OpenWriter(const IndexTable *table, bool mid_statement, MemoryConte
     if (!writer->partition_key)
         writer->targets[0] = OpenTarget(writer, table->relid, writer->root);
     GetCurrentCommandId(true); // this command writes
-    if (writer->root->trigdesc || writer->partition_key) {
+    if (HasRowTriggers(writer->root) || writer->partition_key) {
         writer->triggers = CreateExecutorState();
         AfterTriggerBeginQuery();
     }

@@ -1,0 +1,70 @@
+#include "build/guard.h"
+
+#include "build/query.h"
+#include "catalog/definition.h"
+
+namespace index_table {
+namespace {
+
+constexpr char kGuard[] = "index_table_guard";
+
+constinit bool is_off = false;
+
+// The index table that a relation is, is a partition of, or is the log of; InvalidOid where it is
+// none, as when it was restored without its definition.
+Oid GuardedIndexTable(Oid relid) {
+    Oid root = get_rel_relispartition(relid) ? llast_oid(get_partition_ancestors(relid)) : relid;
+    if (OidIsValid(RecordedBase(root)))
+        return root;
+    ListCell *base, *cell;
+    foreach (base, ListBases())
+        foreach (cell, ListIndexTables(lfirst_oid(base)))
+            if (RecordedLog(lfirst_oid(cell)) == relid)
+                return lfirst_oid(cell);
+    return InvalidOid;
+}
+
+} // namespace
+
+void CreateGuard(Oid relid) {
+    ListCell *cell;
+    foreach (cell, find_all_inheritors(relid, NoLock, nullptr))
+        Execute(psprintf("CREATE TRIGGER %s BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON %s "
+                         "FOR EACH STATEMENT EXECUTE FUNCTION index_table.guard()",
+                         kGuard, QualifiedName(lfirst_oid(cell))));
+}
+
+void ExecuteUnguarded(const char *sql) {
+    bool outer = is_off;
+    PG_TRY();
+    {
+        is_off = true;
+        Execute(sql);
+    }
+    PG_FINALLY();
+    {
+        is_off = outer;
+    }
+    PG_END_TRY();
+}
+
+} // namespace index_table
+
+using namespace index_table;
+
+SQL_FUNCTION(index_table_guard) {
+    if (!CALLED_AS_TRIGGER(fcinfo))
+        ereport(ERROR, (errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+                        errmsg("not called by the trigger manager")));
+    Relation rel = reinterpret_cast<TriggerData *>(fcinfo->context)->tg_relation;
+    Oid index_table = is_off ? InvalidOid : GuardedIndexTable(RelationGetRelid(rel));
+    if (OidIsValid(index_table))
+        ereport(ERROR,
+                (errcode(ERRCODE_WRONG_OBJECT_TYPE),
+                 errmsg("cannot change index table \"%s\" directly", get_rel_name(index_table)),
+                 errdetail("It follows \"%s\".", get_rel_name(RecordedBase(index_table))),
+                 errhint("index_table.verify() tells whether it is right, index_table.repair() "
+                         "mends it, index_table.drop() drops it."),
+                 errtable(rel)));
+    PG_RETURN_POINTER(nullptr);
+}

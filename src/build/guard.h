@@ -1,0 +1,16 @@
+// Index tables are read by whoever may, and changed by the extension alone.
+#pragma once
+
+#include "pg.h"
+
+namespace index_table {
+
+// Gives an index table, its partitions included, or a log the statement trigger that refuses direct
+// changes. What the extension writes itself fires no statement triggers. Replicas, as
+// session_replication_role calls them, may change everything, as foreign keys allow them too.
+void CreateGuard(Oid relid);
+
+// Execute() for statements that change an index table.
+void ExecuteUnguarded(const char *sql);
+
+} // namespace index_table
