@@ -78,6 +78,10 @@ UPDATE people SET age = 77 WHERE id = 5;
 SELECT what FROM journal ORDER BY n;
 -- Without its index an index table cannot be kept.
 DROP INDEX elders_idx;
+\echo :SQLSTATE
+ALTER EVENT TRIGGER index_table_drop DISABLE;
+DROP INDEX elders_idx;
+ALTER EVENT TRIGGER index_table_drop ENABLE ALWAYS;
 UPDATE people SET age = 100 WHERE id = 20;
 \echo :SQLSTATE
 UPDATE people SET phone = 'unused by elders' WHERE id = 20;

@@ -153,19 +153,40 @@ void LoadPartition(Relation base, const IndexTable *table, Oid leaf, Snapshot sn
     Load(base, table, leaf, snapshot, false, progress);
 }
 
-void Backfill(Relation base, const IndexTable *table, Progress *progress) {
+namespace {
+
+// Under an older transaction snapshot rows committed before the base table was locked would be
+// missed.
+void LoadAll(Relation base, const IndexTable *table, Progress *progress) {
     List *leaves = FindLeaves(RelationGetRelid(base), NoLock);
     StartCounting(progress, leaves, EstimateRows(leaves));
     ReportPhase(progress, Phase::Scanning);
-    // Under an older transaction snapshot rows committed before the lock was granted would be
-    // missed.
     Load(base, table, InvalidOid, GetLatestSnapshot(), true, progress);
     CommandCounterIncrement();
     ReportPhase(progress, Phase::Indexing);
-    CreateIndexes(table);
+}
+
+void Analyze(const IndexTable *table, Progress *progress) {
     ReportPhase(progress, Phase::Analyzing);
     Execute(psprintf("ANALYZE %s", QualifiedName(table->relid)));
     ReportPhase(progress, Phase::Analyzing); // ANALYZE has its own progress, and ended ours
+}
+
+} // namespace
+
+void Backfill(Relation base, const IndexTable *table, Progress *progress) {
+    LoadAll(base, table, progress);
+    CreateIndexes(table);
+    Analyze(table, progress);
+}
+
+void Reload(Relation base, const IndexTable *table, Progress *progress) {
+    LoadAll(base, table, progress);
+    ListCell *cell;
+    foreach (cell, find_all_inheritors(table->relid, NoLock, nullptr))
+        if (get_rel_relkind(lfirst_oid(cell)) == RELKIND_RELATION)
+            Execute(psprintf("REINDEX TABLE %s", QualifiedName(lfirst_oid(cell))));
+    Analyze(table, progress);
 }
 
 } // namespace index_table

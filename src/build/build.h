@@ -10,6 +10,9 @@ namespace index_table {
 // holds ShareRowExclusiveLock on the base table and its leaves and is in EnterOwner().
 void Backfill(Relation base, const IndexTable *table, Progress *progress);
 
+// The same for one that is empty but has its indexes already, and others.
+void Reload(Relation base, const IndexTable *table, Progress *progress);
+
 // The parts of a concurrent build: the rows of a leaf that a snapshot sees, and the index that
 // serves look-ups; for a unique index table also one that finds entries whose key has a NULL, which
 // are not told apart by the key. The caller is in EnterOwner().
@@ -50,15 +53,12 @@ int64 SweepEntries(const IndexTable *table);
 // Takes the statement triggers off a detached table and what is below it.
 void DropStatementTriggers(Oid detached);
 
-// Copies a new column of a base table into its denormalized index tables. The caller holds the lock
-// that ADD COLUMN takes.
 // Raises for tables with a column that is stored nowhere: neither triggers nor scans see its value.
 void RefuseVirtualColumns(Relation base);
 
+// Copies a new column of a base table into its denormalized index tables. The caller holds the lock
+// that ADD COLUMN takes.
 void CopyNewColumn(Oid base, const char *name);
-
-// Makes an included column's copies go with the column.
-void RecordCopyDependency(const IndexTable *table, const CopiedColumn &column);
 
 // Forgets a dropped index table; with the last of a base table go its partition numbers and, when
 // the base table can be locked without waiting or is locked already, its triggers.

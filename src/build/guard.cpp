@@ -42,10 +42,12 @@ void ExecuteUnguarded(const char *sql) {
         Execute(sql);
     }
     PG_FINALLY();
-    {
-        is_off = outer;
-    }
+    { is_off = outer; }
     PG_END_TRY();
+}
+
+bool IsUnguarded() {
+    return is_off;
 }
 
 } // namespace index_table

@@ -10,7 +10,9 @@ namespace index_table {
 // session_replication_role calls them, may change everything, as foreign keys allow them too.
 void CreateGuard(Oid relid);
 
-// Execute() for statements that change an index table.
+// Execute() for statements that change an index table, or the definition of one.
 void ExecuteUnguarded(const char *sql);
+// Whether such a statement is running.
+bool IsUnguarded();
 
 } // namespace index_table

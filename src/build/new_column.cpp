@@ -1,5 +1,6 @@
 // ADD COLUMN on the base table of a denormalized index table.
 #include "build/build.h"
+#include "build/dependencies.h"
 #include "build/query.h"
 #include "compat/compat.h"
 
@@ -33,26 +34,6 @@ char *MissingValue(Relation base, AttrNumber attno) {
 }
 
 } // namespace
-
-void RecordCopyDependency(const IndexTable *table, const CopiedColumn &column) {
-    ListCell *cell;
-    List *relations = find_all_inheritors(table->relid, NoLock, nullptr);
-    if (OidIsValid(table->log))
-        relations = lappend_oid(relations, table->log);
-    foreach (cell, relations) {
-        Relation rel = table_open(lfirst_oid(cell), AccessShareLock);
-        int live = 0;
-        AttrNumber attno = 0;
-        while (live <= column.position)
-            if (!TupleDescAttr(RelationGetDescr(rel), attno++)->attisdropped)
-                live++;
-        table_close(rel, NoLock);
-        ObjectAddress copy, original;
-        ObjectAddressSubSet(copy, RelationRelationId, lfirst_oid(cell), attno);
-        ObjectAddressSubSet(original, RelationRelationId, table->base, column.base_attno);
-        recordDependencyOn(&copy, &original, DEPENDENCY_AUTO);
-    }
-}
 
 void RefuseVirtualColumns(Relation base) {
     TupleDesc descriptor = RelationGetDescr(base);

@@ -2,9 +2,13 @@
 #include "ddl/ddl.h"
 
 #include "build/build.h"
+#include "build/dependencies.h"
+#include "build/guard.h"
+#include "build/reload.h"
 #include "catalog/definition.h"
 #include "compat/compat.h"
 #include "maintenance/maintenance.h"
+#include "maintenance/target_plan.h"
 
 namespace index_table {
 namespace {
@@ -59,16 +63,6 @@ void OnTransactionEnd(XactEvent event, void *) {
         before_rename = NIL;
 }
 
-bool UsesColumn(const IndexTable *table, AttrNumber attno) {
-    Bitmapset *columns = nullptr;
-    for (int i = 0; i < table->key.count; i++)
-        columns = ReferencedColumns(columns, table->key.columns[i]);
-    pull_varattnos(reinterpret_cast<Node *>(table->predicate), 1, &columns);
-    return bms_is_member(attno - FirstLowInvalidHeapAttributeNumber, columns) ||
-           std::any_of(table->copied, table->copied + table->copied_count,
-                       [=](const CopiedColumn &copy) { return copy.base_attno == attno; });
-}
-
 [[noreturn]] void RaiseCannotFollow(const char *action, const IndexTable *table) {
     ereport(
         ERROR,
@@ -97,20 +91,62 @@ bool IsOwnColumn(const IndexTable *table, const char *name) {
                     errhint("Drop the index table with index_table.drop() and create another.")));
 }
 
-// The columns of an index table are the extension's; what else an owner may want to change is his.
+[[noreturn]] void RaiseOwnTable(const char *what, Oid relid) {
+    ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+                    errmsg("cannot %s index table \"%s\"", what, get_rel_name(relid)),
+                    errhint("Drop the index table with index_table.drop() and create another.")));
+}
+
+// The columns and partitions of an index table are the extension's; what else an owner may want to
+// change is his.
 void RefuseNewLayout(AlterTableStmt *statement, const IndexTable *table) {
+    if (IsUnguarded())
+        return;
     ListCell *cell;
     foreach (cell, statement->cmds) {
         AlterTableCmd *command = lfirst_node(AlterTableCmd, cell);
-        if (command->subtype == AT_ChangeOwner)
+        switch (command->subtype) {
+        case AT_ChangeOwner:
             ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
                             errmsg("cannot change the owner of index table \"%s\"",
                                    get_rel_name(table->relid)),
                             errhint("It follows the owner of \"%s\".", get_rel_name(table->base))));
-        bool is_layout =
-            command->subtype == AT_AlterColumnType || command->subtype == AT_DropColumn;
-        if (is_layout && IsOwnColumn(table, command->name))
-            RaiseOwnColumn(table, command->name);
+        case AT_AlterColumnType:
+        case AT_DropColumn:
+            if (IsOwnColumn(table, command->name))
+                RaiseOwnColumn(table, command->name);
+            break;
+        case AT_AttachPartition:
+        case AT_DetachPartition:
+        case AT_DetachPartitionFinalize:
+            RaiseOwnTable("change the partitions of", table->relid);
+        case AT_AddInherit:
+        case AT_DropInherit:
+            RaiseOwnTable("change the inheritance of", table->relid);
+        case AT_SetLogged:
+        case AT_SetUnLogged:
+            RaiseOwnTable("change the persistence of", table->relid);
+        default:
+            break;
+        }
+    }
+}
+
+// A partition of an index table goes with it, not without.
+void RefuseDropOfPartition(DropStmt *statement) {
+    if (statement->removeType != OBJECT_TABLE)
+        return;
+    List *dropped = NIL;
+    ListCell *cell;
+    foreach (cell, statement->objects)
+        dropped =
+            lappend_oid(dropped, RangeVarGetRelid(makeRangeVarFromNameList(lfirst_node(List, cell)),
+                                                  NoLock, true));
+    foreach (cell, dropped) {
+        Oid root = OidIsValid(lfirst_oid(cell)) ? RootOf(lfirst_oid(cell)) : InvalidOid;
+        if (root != lfirst_oid(cell) && OidIsValid(RecordedBase(root)) &&
+            !list_member_oid(dropped, root))
+            RaiseOwnTable("drop a partition of", root);
     }
 }
 
@@ -132,23 +168,26 @@ void RefuseBeforeAlter(AlterTableStmt *statement) {
     const Base *base = OidIsValid(relid) ? FindBase(RootOf(relid)) : nullptr;
     if (!base)
         return;
+    EnsureDependencies(base->relid);
+    List *changed = NIL; // columns whose values may change
+    const char *action = nullptr;
     ListCell *cell;
     foreach (cell, statement->cmds) {
         AlterTableCmd *command = lfirst_node(AlterTableCmd, cell);
-        for (const IndexTable *table : std::span(base->tables, base->table_count)) {
-            AttrNumber attno = command->name ? get_attnum(base->relid, command->name) : 0;
-            if (command->subtype == AT_AlterColumnType && attno > 0 && UsesColumn(table, attno))
-                RaiseCannotFollow(psprintf("alter the type of column \"%s\"", command->name),
-                                  table);
-            if (compat::SetsExpression(command) && attno > 0 && UsesColumn(table, attno))
-                RaiseCannotFollow(psprintf("alter the expression of column \"%s\"", command->name),
-                                  table);
-            if (command->subtype == AT_SetLogged)
-                RaiseCannotFollow("make the table logged", table);
-            if (command->subtype == AT_SetUnLogged)
-                RaiseCannotFollow("make the table unlogged", table);
-        }
+        bool sets_expression = compat::SetsExpression(command);
+        if (command->subtype == AT_SetLogged)
+            RaiseCannotFollow("make the table logged", base->tables[0]);
+        if (command->subtype == AT_SetUnLogged)
+            RaiseCannotFollow("make the table unlogged", base->tables[0]);
+        if (command->subtype != AT_AlterColumnType && !sets_expression)
+            continue;
+        changed = lappend_int(changed, get_attnum(base->relid, command->name));
+        action = psprintf(sets_expression ? "alter the expression of column \"%s\""
+                                          : "alter the type of column \"%s\"",
+                          command->name);
     }
+    if (changed != NIL)
+        PrepareColumnChange(base, changed, action);
 }
 
 void FollowPartitions(Oid relid) {
@@ -233,6 +272,7 @@ void FollowAlterTable(AlterTableStmt *statement) {
             break;
         }
     }
+    FollowColumnChange(relid);
     if (moves_partitions)
         FollowPartitions(relid);
 }
@@ -270,12 +310,22 @@ struct DroppedColumn {
     char *name;
 };
 
-// Reads pg_event_trigger_dropped_objects() into lists of OIDs and of DroppedColumn.
-void ReadDroppedRelations(List **relations, List **columns) {
+struct Dropped {
+    List *relations; // OIDs
+    List *columns;   // of DroppedColumn
+    bool indexes_alone;
+};
+
+// What pg_event_trigger_dropped_objects() says of relations.
+Dropped ReadDropped() {
+    Dropped dropped = {};
+    bool has_index = false;
+    bool has_table = false;
     MemoryContext caller = CurrentMemoryContext;
     if (SPI_connect() != SPI_OK_CONNECT)
         elog(ERROR, "SPI_connect failed");
-    if (SPI_execute("SELECT o.objid, o.objsubid, o.address_names[array_upper(o.address_names, 1)] "
+    if (SPI_execute("SELECT o.objid, o.objsubid, o.object_type, "
+                    "o.address_names[array_upper(o.address_names, 1)] "
                     "FROM pg_catalog.pg_event_trigger_dropped_objects() AS o "
                     "WHERE o.classid OPERATOR(pg_catalog.=) 1259",
                     true, 0) != SPI_OK_SELECT)
@@ -286,16 +336,31 @@ void ReadDroppedRelations(List **relations, List **columns) {
         HeapTuple row = SPI_tuptable->vals[i];
         TupleDesc descriptor = SPI_tuptable->tupdesc;
         Oid relid = DatumGetObjectId(SPI_getbinval(row, descriptor, 1, &isnull));
-        if (DatumGetInt32(SPI_getbinval(row, descriptor, 2, &isnull)) == 0) {
-            *relations = lappend_oid(*relations, relid);
+        if (DatumGetInt32(SPI_getbinval(row, descriptor, 2, &isnull)) != 0) {
+            DroppedColumn *column = palloc_object(DroppedColumn);
+            *column = {.relid = relid, .name = SPI_getvalue(row, descriptor, 4)};
+            dropped.columns = lappend(dropped.columns, column);
             continue;
         }
-        DroppedColumn *column = static_cast<DroppedColumn *>(palloc(sizeof(DroppedColumn)));
-        *column = {.relid = relid, .name = SPI_getvalue(row, descriptor, 3)};
-        *columns = lappend(*columns, column);
+        dropped.relations = lappend_oid(dropped.relations, relid);
+        const char *type = SPI_getvalue(row, descriptor, 3);
+        has_index = has_index || strcmp(type, "index") == 0;
+        has_table = has_table || strcmp(type, "table") == 0;
     }
     MemoryContextSwitchTo(spi);
     SPI_finish();
+    dropped.indexes_alone = has_index && !has_table;
+    return dropped;
+}
+
+// Nothing says any more which table a dropped index was on.
+void CheckAllIndexes() {
+    ListCell *base_cell, *cell;
+    foreach (base_cell, ListBases())
+        foreach (cell, ListIndexTables(lfirst_oid(base_cell)))
+            if (!OidIsValid(RecordedLog(lfirst_oid(cell))))
+                if (const IndexTable *table = FindIndexTable(lfirst_oid(cell)))
+                    CheckIndexes(table);
 }
 
 } // namespace
@@ -319,6 +384,10 @@ SQL_FUNCTION(index_table_on_ddl_start) {
         RememberDefinitions();
     else if (IsA(event->parsetree, AlterTableStmt))
         RefuseBeforeAlter(reinterpret_cast<AlterTableStmt *>(event->parsetree));
+    else if (IsA(event->parsetree, DropStmt) || IsA(event->parsetree, DropOwnedStmt))
+        EnsureAllDependencies();
+    if (IsA(event->parsetree, DropStmt))
+        RefuseDropOfPartition(reinterpret_cast<DropStmt *>(event->parsetree));
     PG_RETURN_NULL();
 }
 
@@ -344,15 +413,15 @@ SQL_FUNCTION(index_table_on_drop) {
     if (!OidIsValid(ExtensionSchema()) ||
         !OidIsValid(get_relname_relid("partition", ExtensionSchema())))
         PG_RETURN_NULL(); // the extension itself is being dropped
-    List *relations = NIL;
-    List *columns = NIL;
-    ReadDroppedRelations(&relations, &columns);
+    Dropped dropped = ReadDropped();
     ListCell *cell;
-    foreach (cell, relations)
+    foreach (cell, dropped.relations)
         ForgetDroppedRelation(lfirst_oid(cell));
-    foreach (cell, columns) {
+    foreach (cell, dropped.columns) {
         DroppedColumn *column = static_cast<DroppedColumn *>(lfirst(cell));
         ForgetIncludedColumn(column->relid, column->name);
     }
+    if (dropped.indexes_alone)
+        CheckAllIndexes();
     PG_RETURN_NULL();
 }

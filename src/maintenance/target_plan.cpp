@@ -123,6 +123,34 @@ bool HasRowTriggers(Relation rel) {
                         triggers->trig_delete_after_row);
 }
 
+void CheckIndexes(const IndexTable *table) {
+    Relation rel = try_relation_open(table->relid, AccessShareLock);
+    if (!rel)
+        return;
+    bool finds_entries = false;
+    bool finds_nulls = !table->is_unique;
+    ListCell *cell;
+    foreach (cell, RelationGetIndexList(rel)) {
+        Relation index = index_open(lfirst_oid(cell), AccessShareLock);
+        bool is_searchable = SearchableColumns(index, table) > 0;
+        if (RelationGetIndexPredicate(index) != NIL)
+            finds_nulls = finds_nulls || (is_searchable && IsNullKeyIndex(index, table));
+        else if (!table->is_unique ||
+                 (index->rd_index->indisunique && index->rd_index->indnkeyatts == table->key.count))
+            finds_entries = finds_entries || is_searchable;
+        index_close(index, AccessShareLock);
+    }
+    if (!finds_entries || !finds_nulls)
+        ereport(ERROR,
+                (errcode(ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST),
+                 errmsg("cannot drop an index that index table \"%s\" requires",
+                        RelationGetRelationName(rel)),
+                 errhint("index_table.drop() drops the index table. To replace the index, create "
+                         "the new one first."),
+                 errtable(rel)));
+    relation_close(rel, AccessShareLock);
+}
+
 TargetPlan *GetTargetPlan(Relation rel, const IndexTable *table) {
     if (CachedRelation *cached = FindCached(&plans, RelationGetRelid(rel)))
         return reinterpret_cast<TargetPlan *>(cached);

@@ -26,6 +26,10 @@ struct TargetPlan {
 // Whether changes of entries fire triggers: those of users and of constraints.
 bool HasRowTriggers(Relation rel);
 
+// Raises 2BP01 where an index table has lost an index that finds its entries, or keeps its key
+// unique.
+void CheckIndexes(const IndexTable *table);
+
 // The plan for an open relation; valid memory until the transaction ends. Raises 55000 where there
 // is no B-tree by which an entry can be found.
 TargetPlan *GetTargetPlan(Relation rel, const IndexTable *table);

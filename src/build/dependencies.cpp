@@ -1,0 +1,141 @@
+#include "build/dependencies.h"
+
+#include "build/query.h"
+
+namespace index_table {
+namespace {
+
+// The relations that have the columns of an index table: it, its partitions and its log.
+List *ListRelations(const IndexTable *table) {
+    List *relations = find_all_inheritors(table->relid, NoLock, nullptr);
+    if (OidIsValid(table->log))
+        relations = lappend_oid(relations, table->log);
+    return relations;
+}
+
+bool HasDependencies(Oid index_table, Oid base) {
+    Relation depend = table_open(DependRelationId, AccessShareLock);
+    ScanKeyData keys[2];
+    ScanKeyInit(&keys[0], Anum_pg_depend_classid, BTEqualStrategyNumber, F_OIDEQ,
+                ObjectIdGetDatum(RelationRelationId));
+    ScanKeyInit(&keys[1], Anum_pg_depend_objid, BTEqualStrategyNumber, F_OIDEQ,
+                ObjectIdGetDatum(index_table));
+    SysScanDesc scan = systable_beginscan(depend, DependDependerIndexId, true, nullptr, 2, keys);
+    bool found = false;
+    while (HeapTuple tuple = systable_getnext(scan)) {
+        Form_pg_depend form = reinterpret_cast<Form_pg_depend>(GETSTRUCT(tuple));
+        found = found || (form->refclassid == RelationRelationId && form->refobjid == base);
+    }
+    systable_endscan(scan);
+    table_close(depend, AccessShareLock);
+    return found;
+}
+
+// Whether some index tables of a base table have none.
+bool LackDependencies(Oid base) {
+    if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(base)))
+        return false;
+    ListCell *cell;
+    foreach (cell, ListIndexTables(base))
+        if (!HasDependencies(lfirst_oid(cell), base))
+            return true;
+    return false;
+}
+
+} // namespace
+
+void RecordCopyDependency(const IndexTable *table, const CopiedColumn &column) {
+    ListCell *cell;
+    foreach (cell, ListRelations(table)) {
+        Relation rel = table_open(lfirst_oid(cell), AccessShareLock);
+        AttrNumber attno = GetLiveColumns(rel, table->column_count)[column.position];
+        table_close(rel, NoLock);
+        ObjectAddress copy, original;
+        ObjectAddressSubSet(copy, RelationRelationId, lfirst_oid(cell), attno);
+        ObjectAddressSubSet(original, RelationRelationId, table->base, column.base_attno);
+        recordDependencyOn(&copy, &original, DEPENDENCY_AUTO);
+    }
+}
+
+void RecordDependencies(const IndexTable *table) {
+    ObjectAddress self, referenced;
+    ObjectAddressSet(self, RelationRelationId, table->relid);
+    ObjectAddressSet(referenced, RelationRelationId, table->base);
+    recordDependencyOn(&self, &referenced, DEPENDENCY_AUTO);
+    auto depend_on = [&](const void *expr) {
+        recordDependencyOnSingleRelExpr(&self, static_cast<Node *>(const_cast<void *>(expr)),
+                                        table->base, DEPENDENCY_NORMAL, DEPENDENCY_AUTO, false);
+    };
+    for (const KeyColumn &column : std::span(table->key.columns, table->key.count))
+        depend_on(column.whole);
+    if (table->predicate)
+        depend_on(table->predicate);
+    for (int i = 0; i < table->identity_count; i++) {
+        ObjectAddressSubSet(referenced, RelationRelationId, table->base,
+                            table->identity[i].base_attno);
+        recordDependencyOn(&self, &referenced, DEPENDENCY_AUTO);
+    }
+    for (const CopiedColumn &column : std::span(table->include, table->include_count))
+        RecordCopyDependency(table, column);
+}
+
+void ForgetDependencies(const IndexTable *table, List *columns) {
+    Relation depend = table_open(DependRelationId, RowExclusiveLock);
+    ListCell *cell;
+    foreach (cell, ListRelations(table)) {
+        ScanKeyData keys[2];
+        ScanKeyInit(&keys[0], Anum_pg_depend_classid, BTEqualStrategyNumber, F_OIDEQ,
+                    ObjectIdGetDatum(RelationRelationId));
+        ScanKeyInit(&keys[1], Anum_pg_depend_objid, BTEqualStrategyNumber, F_OIDEQ,
+                    ObjectIdGetDatum(lfirst_oid(cell)));
+        SysScanDesc scan =
+            systable_beginscan(depend, DependDependerIndexId, true, nullptr, 2, keys);
+        while (HeapTuple tuple = systable_getnext(scan)) {
+            Form_pg_depend form = reinterpret_cast<Form_pg_depend>(GETSTRUCT(tuple));
+            if (form->refclassid == RelationRelationId && form->refobjid == table->base &&
+                (columns == NIL || list_member_int(columns, form->refobjsubid)))
+                CatalogTupleDelete(depend, &tuple->t_self);
+        }
+        systable_endscan(scan);
+    }
+    table_close(depend, RowExclusiveLock);
+    CommandCounterIncrement();
+}
+
+void EnsureDependencies(Oid base_oid) {
+    const Base *base = LackDependencies(base_oid) ? FindBase(base_oid) : nullptr;
+    if (!base)
+        return;
+    for (const IndexTable *table : std::span(base->tables, base->table_count))
+        if (!HasDependencies(table->relid, base_oid))
+            RecordDependencies(table);
+    CommandCounterIncrement();
+}
+
+void EnsureAllDependencies() {
+    ListCell *cell;
+    foreach (cell, ListBases()) {
+        if (!LackDependencies(lfirst_oid(cell)))
+            continue;
+        // A definition that does not hold any more must not keep its owner from dropping it.
+        MemoryContext caller = CurrentMemoryContext;
+        ResourceOwner owner = CurrentResourceOwner;
+        BeginInternalSubTransaction(nullptr);
+        PG_TRY();
+        {
+            EnsureDependencies(lfirst_oid(cell));
+            ReleaseCurrentSubTransaction();
+        }
+        PG_CATCH();
+        {
+            MemoryContextSwitchTo(caller);
+            FlushErrorState();
+            RollbackAndReleaseCurrentSubTransaction();
+        }
+        PG_END_TRY();
+        MemoryContextSwitchTo(caller);
+        CurrentResourceOwner = owner;
+    }
+}
+
+} // namespace index_table

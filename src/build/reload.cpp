@@ -1,0 +1,208 @@
+#include "build/reload.h"
+
+#include "build/build.h"
+#include "build/dependencies.h"
+#include "build/guard.h"
+#include "build/query.h"
+#include "catalog/key.h"
+#include "maintenance/target_plan.h"
+
+namespace index_table {
+namespace {
+
+// An index table whose columns a command is about to change; memory of the transaction.
+struct ColumnChange {
+    Oid index_table;
+    bool in_expression; // the column is used in one, whose value may depend on its type
+};
+
+constinit List *changes = NIL;
+// What the rows of the base table are stored in; it changes where they are written anew.
+constinit List *storage = NIL;
+
+List *ListStorage(Oid base) {
+    List *numbers = NIL;
+    ListCell *cell;
+    foreach (cell, FindLeaves(base, NoLock)) {
+        Relation leaf = relation_open(lfirst_oid(cell), NoLock);
+        numbers = lappend_oid(numbers, leaf->rd_rel->relfilenode);
+        relation_close(leaf, NoLock);
+    }
+    return numbers;
+}
+
+void OnTransactionEnd(XactEvent event, void *) {
+    if (event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT || event == XACT_EVENT_PREPARE)
+        changes = storage = NIL;
+}
+
+// How an index table uses a column of its base table.
+bool IsCopied(const IndexTable *table, AttrNumber attno) {
+    return std::any_of(table->copied, table->copied + table->copied_count,
+                       [=](const CopiedColumn &copy) { return copy.base_attno == attno; });
+}
+
+bool IsIn(const Bitmapset *columns, AttrNumber attno) {
+    return bms_is_member(attno - FirstLowInvalidHeapAttributeNumber, columns);
+}
+
+bool IsInExpression(const IndexTable *table, AttrNumber attno) {
+    Bitmapset *columns = nullptr;
+    for (const KeyColumn &column : std::span(table->key.columns, table->key.count))
+        if (column.attno == 0)
+            columns = ReferencedColumns(columns, column);
+    pull_varattnos(reinterpret_cast<Node *>(table->predicate), 1, &columns);
+    return IsIn(columns, attno);
+}
+
+bool IsInKeyColumn(const KeyColumn &column, AttrNumber attno) {
+    return IsIn(ReferencedColumns(nullptr, column), attno);
+}
+
+bool Uses(const IndexTable *table, AttrNumber attno) {
+    return IsCopied(table, attno) || IsInExpression(table, attno) ||
+           std::any_of(table->key.columns, table->key.columns + table->key.count,
+                       [=](const KeyColumn &column) { return column.attno == attno; });
+}
+
+// --- After -------------------------------------------------------------------
+
+struct ColumnType {
+    Oid type;
+    int32 typmod;
+    Oid collation;
+};
+
+ColumnType WantedType(Relation base, const IndexTable *table, int position) {
+    if (position < table->key.count) {
+        const KeyColumn &column = table->key.columns[position];
+        return {column.type, column.typmod, column.collation};
+    }
+    AttrNumber attno = BaseColumn(table, position);
+    if (attno == 0)
+        return {INT4OID, -1, InvalidOid};
+    Form_pg_attribute att = TupleDescAttr(RelationGetDescr(base), attno - 1);
+    return {att->atttypid, att->atttypmod, att->attcollation};
+}
+
+void ChangeTypes(Relation base, const IndexTable *table, bool is_empty) {
+    for (int i = 0; i < table->column_count; i++) {
+        Relation rel = table_open(table->relid, AccessShareLock);
+        AttrNumber attno = GetLiveColumns(rel, table->column_count)[i];
+        FormData_pg_attribute stored = *TupleDescAttr(RelationGetDescr(rel), attno - 1);
+        table_close(rel, NoLock);
+        ColumnType wanted = WantedType(base, table, i);
+        if (wanted.type == stored.atttypid && wanted.typmod == stored.atttypmod &&
+            wanted.collation == stored.attcollation)
+            continue;
+        char *type = format_type_extended(wanted.type, wanted.typmod,
+                                          FORMAT_TYPE_TYPEMOD_GIVEN | FORMAT_TYPE_FORCE_QUALIFY);
+        const char *collate =
+            OidIsValid(wanted.collation)
+                ? psprintf(" COLLATE %s", generate_collation_name(wanted.collation))
+                : "";
+        const char *value = is_empty ? psprintf(" USING NULL::%s", type) : "";
+        ExecuteUnguarded(psprintf("ALTER TABLE %s ALTER COLUMN %s TYPE %s%s%s",
+                                  QualifiedName(table->relid),
+                                  quote_identifier(NameStr(stored.attname)), type, collate, value));
+    }
+}
+
+} // namespace
+
+const char *ObstacleToReload(const IndexTable *table) {
+    const char *obstacle = nullptr;
+    ListCell *cell;
+    foreach (cell, find_all_inheritors(table->relid, NoLock, nullptr)) {
+        Relation rel = table_open(lfirst_oid(cell), NoLock);
+        TupleConstr *constraints = RelationGetDescr(rel)->constr;
+        if (HasRowTriggers(rel))
+            obstacle = "has triggers, foreign keys or deferrable constraints";
+        else if (constraints && (constraints->num_check > 0 || constraints->has_not_null))
+            obstacle = "has check or not-null constraints";
+        table_close(rel, NoLock);
+    }
+    return obstacle;
+}
+
+void Empty(const IndexTable *table) {
+    ExecuteUnguarded(psprintf("TRUNCATE %s", QualifiedName(table->relid)));
+    ForgetRetiredNumbers(table->relid, ListRetiredNumbers(table->relid));
+}
+
+void PrepareColumnChange(const Base *base, List *columns, const char *action) {
+    changes = NIL;
+    MemoryContext caller = MemoryContextSwitchTo(TopTransactionContext);
+    storage = ListStorage(base->relid);
+    MemoryContextSwitchTo(caller);
+    for (const IndexTable *table : std::span(base->tables, base->table_count)) {
+        bool is_used = false;
+        bool in_expression = false;
+        bool in_first = false;
+        ListCell *cell;
+        foreach (cell, columns) {
+            AttrNumber attno = lfirst_int(cell);
+            is_used = is_used || Uses(table, attno);
+            in_expression = in_expression || IsInExpression(table, attno);
+            in_first = in_first || IsInKeyColumn(table->key.columns[0], attno);
+        }
+        if (!is_used)
+            continue;
+        CheckIsComplete(table);
+        const char *obstacle = ObstacleToReload(table);
+        if (!obstacle && in_first && get_rel_relkind(table->relid) == RELKIND_PARTITIONED_TABLE)
+            obstacle = "is partitioned by that column";
+        if (obstacle)
+            ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+                            errmsg("cannot %s because index table \"%s\" depends on it", action,
+                                   get_rel_name(table->relid)),
+                            errdetail("The index table %s.", obstacle),
+                            errhint("Drop the index table with index_table.drop(), and create it "
+                                    "again afterwards.")));
+        ForgetDependencies(table, columns);
+        caller = MemoryContextSwitchTo(TopTransactionContext);
+        ColumnChange *change = palloc_object(ColumnChange);
+        *change = {.index_table = table->relid, .in_expression = in_expression};
+        changes = lappend(changes, change);
+        MemoryContextSwitchTo(caller);
+    }
+}
+
+void FollowColumnChange(Oid base_oid) {
+    List *pending = changes;
+    changes = NIL;
+    if (pending == NIL)
+        return;
+    bool is_rewritten = !equal(storage, ListStorage(base_oid));
+    Relation base = relation_open(base_oid, NoLock);
+    OwnerContext owner = EnterOwner(base->rd_rel->relowner);
+    ListCell *cell;
+    foreach (cell, pending) {
+        const ColumnChange *change = static_cast<ColumnChange *>(lfirst(cell));
+        bool reload = is_rewritten || change->in_expression;
+        const IndexTable *table = FindIndexTable(change->index_table);
+        if (!table) // dropped by the same command
+            continue;
+        if (reload)
+            Empty(table);
+        ChangeTypes(base, table, reload);
+        table = FindIndexTable(change->index_table);
+        if (reload) {
+            Progress *progress = BeginProgress(base_oid, table->relid, ShareRowExclusiveLock);
+            Reload(base, table, progress);
+            EndProgress(progress);
+            NoteBuild(table->relid);
+        }
+        table = FindIndexTable(change->index_table);
+        ForgetDependencies(table, NIL);
+        RecordDependencies(table);
+    }
+    LeaveOwner(owner);
+    relation_close(base, NoLock);
+}
+
+void InitializeReload() {
+    RegisterXactCallback(OnTransactionEnd, nullptr);
+}
+
+} // namespace index_table

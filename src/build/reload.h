@@ -1,0 +1,25 @@
+// Filling an index table anew where it stands: its name, indexes, privileges and whatever else its
+// owner gave it stay.
+#pragma once
+
+#include "catalog/definition.h"
+
+namespace index_table {
+
+// Whether an index table can be reloaded: what its owner has added to it must not need to be
+// checked row by row, or fire. Otherwise returns what stands in the way, for a message.
+const char *ObstacleToReload(const IndexTable *table);
+
+// Empties an index table for readers and writers alike. The caller is in EnterOwner().
+void Empty(const IndexTable *table);
+
+// The two sides of a command that changes the type or the expression of columns of a base table,
+// or what is stored in them. Before: index tables let go of `columns` (attribute numbers), which
+// PostgreSQL would not touch otherwise. Raises 0A000 where an index table cannot follow. After:
+// they take the new types, and are reloaded where rows were written anew.
+void PrepareColumnChange(const Base *base, List *columns, const char *action);
+void FollowColumnChange(Oid base);
+
+void InitializeReload();
+
+} // namespace index_table
