@@ -34,6 +34,10 @@ void RegisterPartitions(Oid base, List *leaves);
 // The leaves of a base table, locked in `mode`; itself where it is not partitioned.
 List *FindLeaves(Oid base, LOCKMODE mode);
 
+// Whether the entries of an index table are logged: what says so of a partitioned one are its
+// partitions.
+char EntryPersistence(Oid index_table);
+
 // Makes sure that the base table has its row trigger. Caller as for ReconcilePartitions.
 void EnsureTriggers(Oid base);
 

@@ -350,32 +350,6 @@ Oid CreateStorage(Relation base, const CreateArguments &arguments, const IndexTa
     return get_relname_relid(name, schema);
 }
 
-// Index tables grant nothing by default, whatever ALTER DEFAULT PRIVILEGES says.
-void RevokeDefaultPrivileges(Oid relid) {
-    ListCell *cell;
-    foreach (cell, find_all_inheritors(relid, NoLock, nullptr)) {
-        if (SPI_connect() != SPI_OK_CONNECT)
-            elog(ERROR, "SPI_connect failed");
-        char *query =
-            psprintf("SELECT DISTINCT a.grantee FROM pg_class AS c, aclexplode(c.relacl) AS a "
-                     "WHERE c.oid = %u AND a.grantee <> c.relowner",
-                     lfirst_oid(cell));
-        // Not read-only: it must see the table just created.
-        if (SPI_execute(query, false, 0) != SPI_OK_SELECT)
-            elog(ERROR, "cannot read privileges");
-        for (uint64 i = 0; i < SPI_processed; i++) {
-            bool isnull;
-            Oid grantee = DatumGetObjectId(
-                SPI_getbinval(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 1, &isnull));
-            Execute(psprintf("REVOKE ALL ON %s FROM %s", QualifiedName(lfirst_oid(cell)),
-                             OidIsValid(grantee)
-                                 ? quote_identifier(GetUserNameFromId(grantee, false))
-                                 : "PUBLIC"));
-        }
-        SPI_finish();
-    }
-}
-
 Oid Create(const CreateArguments &arguments, bool concurrently) {
     if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(arguments.base)))
         ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE),
@@ -445,9 +419,7 @@ Oid Create(const CreateArguments &arguments, bool concurrently) {
     owner = EnterOwner(RelationOwner(arguments.base));
     base = relation_open(arguments.base, NoLock);
     if (concurrently) {
-        table->log = definition.log = CreateLog(relid, persistence);
-        RevokeDefaultPrivileges(definition.log);
-        CreateGuard(definition.log);
+        table->log = definition.log = CreateLog(relid);
     } else {
         Backfill(base, table, progress);
     }

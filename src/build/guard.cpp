@@ -26,6 +26,31 @@ Oid GuardedIndexTable(Oid relid) {
 
 } // namespace
 
+void RevokeDefaultPrivileges(Oid relid) {
+    ListCell *cell;
+    foreach (cell, find_all_inheritors(relid, NoLock, nullptr)) {
+        if (SPI_connect() != SPI_OK_CONNECT)
+            elog(ERROR, "SPI_connect failed");
+        char *query =
+            psprintf("SELECT DISTINCT a.grantee FROM pg_class AS c, aclexplode(c.relacl) AS a "
+                     "WHERE c.oid = %u AND a.grantee <> c.relowner",
+                     lfirst_oid(cell));
+        // Not read-only: it must see the table just created.
+        if (SPI_execute(query, false, 0) != SPI_OK_SELECT)
+            elog(ERROR, "cannot read privileges");
+        for (uint64 i = 0; i < SPI_processed; i++) {
+            bool isnull;
+            Oid grantee = DatumGetObjectId(
+                SPI_getbinval(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 1, &isnull));
+            Execute(psprintf("REVOKE ALL ON %s FROM %s", QualifiedName(lfirst_oid(cell)),
+                             OidIsValid(grantee)
+                                 ? quote_identifier(GetUserNameFromId(grantee, false))
+                                 : "PUBLIC"));
+        }
+        SPI_finish();
+    }
+}
+
 void CreateGuard(Oid relid) {
     ListCell *cell;
     foreach (cell, find_all_inheritors(relid, NoLock, nullptr))

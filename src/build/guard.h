@@ -5,6 +5,10 @@
 
 namespace index_table {
 
+// Index tables grant nothing by default, whatever ALTER DEFAULT PRIVILEGES says. Caller in
+// EnterOwner().
+void RevokeDefaultPrivileges(Oid relid);
+
 // Gives an index table, its partitions included, or a log the statement trigger that refuses direct
 // changes. What the extension writes itself fires no statement triggers. Replicas, as
 // session_replication_role calls them, may change everything, as foreign keys allow them too.

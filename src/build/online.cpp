@@ -2,10 +2,13 @@
 
 #include "build/build.h"
 #include "build/collect.h"
+#include "build/guard.h"
 #include "build/query.h"
+#include "build/reload.h"
 #include "compat/compat.h"
 #include "maintenance/change_log.h"
 #include "maintenance/maintenance.h"
+#include "maintenance/target_plan.h"
 
 namespace index_table {
 namespace {
@@ -101,6 +104,34 @@ int64 Replay(const IndexTable *table, Snapshot snapshot) {
     return collector.count;
 }
 
+// --- Indexes -----------------------------------------------------------------
+
+IndexRoles RolesOf(const IndexTable *table) {
+    Relation rel = table_open(table->relid, AccessShareLock);
+    IndexRoles roles = FindIndexRoles(rel, table);
+    table_close(rel, NoLock);
+    return roles;
+}
+
+// While partitions were loaded one after the other, a row may have moved from one that was loaded
+// before into one that was loaded after: a unique key is there twice until the log is replayed,
+// which takes an index to find entries by. It goes with the log.
+void CreateProvisionalIndex(Oid relid) {
+    const IndexTable *table = Reopen(relid);
+    if (RolesOf(table).finds_entries)
+        return;
+    OwnerContext owner = EnterOwner(RelationOwner(table->base));
+    Progress *progress = BeginProgress(table->base, relid, AccessShareLock);
+    ReportPhase(progress, Phase::Indexing);
+    Oid index = CreateSearchIndex(table);
+    ObjectAddress self, log;
+    ObjectAddressSet(self, RelationRelationId, index);
+    ObjectAddressSet(log, RelationRelationId, table->log);
+    recordDependencyOn(&self, &log, DEPENDENCY_AUTO);
+    EndProgress(progress);
+    LeaveOwner(owner);
+}
+
 // --- Loading -----------------------------------------------------------------
 
 // A live partition number whose rows are yet to be loaded; 0 where there is none.
@@ -182,7 +213,11 @@ bool LoadNext(Oid relid) {
     Progress *progress = BeginProgress(table->base, relid, AccessShareLock);
     Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
     TrimLog(table, number, snapshot);
-    if (HasIndexes(relid)) { // the partition joined lately
+    if (HasIndexes(relid)) { // the partition joined lately, or the owner has added some
+        if (!table->is_unique && !RolesOf(table).finds_entries)
+            CreateIndexes(table);
+        else
+            CreateProvisionalIndex(relid);
         EnterPartition(base, table, leaf, snapshot);
     } else {
         // Its owner may be another than the base table's.
@@ -219,52 +254,19 @@ void CatchUpAndCommit(Oid relid) {
     }
 }
 
-// --- Indexes -----------------------------------------------------------------
-
-bool IsIndexed(const IndexTable *table) {
-    Relation rel = table_open(table->relid, AccessShareLock);
-    bool found = false;
-    ListCell *cell;
-    foreach (cell, RelationGetIndexList(rel)) {
-        Relation index = index_open(lfirst_oid(cell), AccessShareLock);
-        Form_pg_index form = index->rd_index; // the owner may have added others
-        found = found ||
-                (table->is_unique ? form->indisunique : form->indnkeyatts == table->group_count());
-        index_close(index, AccessShareLock);
-    }
-    table_close(rel, NoLock);
-    return found;
-}
-
-// While partitions were loaded one after the other, a row may have moved from one that was loaded
-// before into one that was loaded after: a unique key is there twice until the log is replayed,
-// which takes an index to find entries by. It goes with the log.
-void CreateProvisionalIndex(Oid relid) {
-    const IndexTable *table = Reopen(relid);
-    if (HasIndexes(relid))
-        return;
-    OwnerContext owner = EnterOwner(RelationOwner(table->base));
-    Progress *progress = BeginProgress(table->base, relid, AccessShareLock);
-    ReportPhase(progress, Phase::Indexing);
-    Oid index = CreateSearchIndex(table);
-    ObjectAddress self, log;
-    ObjectAddressSet(self, RelationRelationId, index);
-    ObjectAddressSet(log, RelationRelationId, table->log);
-    recordDependencyOn(&self, &log, DEPENDENCY_AUTO);
-    EndProgress(progress);
-    LeaveOwner(owner);
-}
+// --- Indexing ----------------------------------------------------------------
 
 void Index(Oid relid) {
     const IndexTable *table = Reopen(relid);
-    if (IsIndexed(table))
+    IndexRoles roles = RolesOf(table);
+    if (table->is_unique ? roles.keeps_unique : roles.finds_entries)
         return;
     if (table->is_unique) {
         CreateProvisionalIndex(relid);
         Commit();
         CatchUpAndCommit(relid);
-        CatchUp(
-            relid); // in the transaction of the index: keys are unique in what one snapshot sees
+        // In the transaction of the index: keys are unique in what one snapshot sees.
+        CatchUp(relid);
         table = Reopen(relid);
     }
     OwnerContext owner = EnterOwner(RelationOwner(table->base));
@@ -320,7 +322,8 @@ void CheckMayCommit(FunctionCallInfo fcinfo, const char *procedure) {
                         errhint("It commits several times: CALL it by itself.")));
 }
 
-Oid CreateLog(Oid index_table, char persistence) {
+Oid CreateLog(Oid index_table) {
+    char persistence = EntryPersistence(index_table);
     Oid schema = get_rel_namespace(index_table);
     char *name = ChooseRelationName(get_rel_name(index_table), nullptr, "log", schema, false);
     const char *qualified = quote_qualified_identifier(get_namespace_name(schema), name);
@@ -338,6 +341,8 @@ Oid CreateLog(Oid index_table, char persistence) {
     ObjectAddressSet(owner, RelationRelationId, index_table);
     recordDependencyOn(&self, &owner, DEPENDENCY_INTERNAL);
     CommandCounterIncrement();
+    RevokeDefaultPrivileges(log);
+    CreateGuard(log);
     return log;
 }
 
@@ -378,6 +383,43 @@ void BuildConcurrently(Oid relid) {
     SPI_finish();
 }
 
+void StartOver(const IndexTable *table) {
+    Oid relid = table->relid;
+    const char *obstacle =
+        table->is_unique ? "keeps its key unique meanwhile" : ObstacleToReload(table);
+    if (obstacle)
+        ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+                        errmsg("cannot rebuild index table \"%s\", which is complete",
+                               get_rel_name(relid)),
+                        errdetail("It %s.", obstacle),
+                        errhint("index_table.repair() mends it in place, VACUUM and REINDEX work "
+                                "on it as on any table.")));
+    LockRelationOid(table->base, ShareRowExclusiveLock);
+    FindLeaves(table->base, ShareRowExclusiveLock);
+    LockRelationOid(relid, AccessExclusiveLock);
+    table = GetIndexTable(relid);
+    CheckIsComplete(table);
+    OwnerContext owner = EnterOwner(RelationOwner(table->base));
+    Empty(table);
+    Relation rel = table_open(relid, NoLock);
+    List *indexes = RelationGetIndexList(rel);
+    table_close(rel, NoLock);
+    ListCell *cell;
+    foreach (cell, indexes) {
+        Relation index = index_open(lfirst_oid(cell), AccessExclusiveLock);
+        // Built at the end, it is built sooner. Those that are the owner's stay.
+        bool is_own = IsOwnSearchIndex(index, table);
+        index_close(index, NoLock);
+        if (!is_own)
+            continue;
+        ObjectAddress address;
+        ObjectAddressSet(address, RelationRelationId, lfirst_oid(cell));
+        performDeletion(&address, DROP_RESTRICT, PERFORM_DELETION_INTERNAL);
+    }
+    SetLog(relid, CreateLog(relid));
+    LeaveOwner(owner);
+}
+
 void InitializeOnlineBuild() {
     DefineCustomIntVariable(
         "index_table.build_delay",
@@ -394,15 +436,12 @@ SQL_FUNCTION(index_table_rebuild) {
     CheckMayCommit(fcinfo, "index_table.rebuild()");
     const IndexTable *table = GetOwnIndexTable(PG_GETARG_OID(0));
     Oid relid = table->relid;
-    if (!OidIsValid(table->log))
-        ereport(
-            ERROR,
-            (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-             errmsg("index table \"%s\" is complete", get_rel_name(relid)),
-             errhint("index_table.verify() tells whether it is right, index_table.repair() mends "
-                     "it in place, VACUUM and REINDEX work on it as on any table.")));
     int loaded = list_length(ListLoadedPartitions(relid));
-    if (loaded > 0)
+    if (!OidIsValid(table->log)) {
+        StartOver(table);
+        ereport(NOTICE,
+                (errmsg("starting over with \"%s\", which was complete", get_rel_name(relid))));
+    } else if (loaded > 0)
         ereport(NOTICE,
                 (errmsg("going on with \"%s\": %d of %d partitions are loaded", get_rel_name(relid),
                         loaded, list_length(ListPartitions(table->base)))));

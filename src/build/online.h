@@ -14,8 +14,8 @@ namespace index_table {
 // Raises 25001 where a procedure cannot commit: called in a transaction block or a function.
 void CheckMayCommit(FunctionCallInfo fcinfo, const char *procedure);
 
-// Creates the log of a new index table and returns it. The caller is in EnterOwner().
-Oid CreateLog(Oid index_table, char persistence);
+// Creates the log of an index table and returns it. The caller is in EnterOwner().
+Oid CreateLog(Oid index_table);
 // Drops a log, if it is there. No writer must know of it any more.
 void DropLog(Oid log);
 

@@ -92,13 +92,12 @@ void ForgetIndexTable(Oid index_table, Oid base) {
         DropTrigger(lfirst_oid(cell), kStatementTrigger);
 }
 
-namespace {
-
-// Whether the entries are logged: what says so of a partitioned index table are its partitions.
 char EntryPersistence(Oid index_table) {
     List *partitions = find_inheritance_children(index_table, NoLock);
     return get_rel_persistence(partitions != NIL ? linitial_oid(partitions) : index_table);
 }
+
+namespace {
 
 void CheckJoiningLeaf(Relation base, Oid leaf) {
     const char *name = get_rel_name(leaf);

@@ -123,24 +123,39 @@ bool HasRowTriggers(Relation rel) {
                         triggers->trig_delete_after_row);
 }
 
+IndexRoles FindIndexRoles(Relation rel, const IndexTable *table) {
+    IndexRoles roles = {};
+    ListCell *cell;
+    foreach (cell, RelationGetIndexList(rel)) {
+        Relation index = index_open(lfirst_oid(cell), AccessShareLock);
+        if (SearchableColumns(index, table) == 0) {
+            // another of the owner's
+        } else if (RelationGetIndexPredicate(index) != NIL) {
+            roles.finds_nulls = roles.finds_nulls || IsNullKeyIndex(index, table);
+        } else {
+            Form_pg_index form = index->rd_index;
+            roles.finds_entries = true;
+            roles.keeps_unique =
+                roles.keeps_unique || (form->indisunique && form->indnkeyatts == table->key.count);
+        }
+        index_close(index, AccessShareLock);
+    }
+    return roles;
+}
+
+bool IsOwnSearchIndex(Relation index, const IndexTable *table) {
+    return RelationGetIndexPredicate(index) == NIL && !index->rd_index->indisunique &&
+           IndexRelationGetNumberOfAttributes(index) == table->group_count() &&
+           SearchableColumns(index, table) == table->group_count();
+}
+
 void CheckIndexes(const IndexTable *table) {
     Relation rel = try_relation_open(table->relid, AccessShareLock);
     if (!rel)
         return;
-    bool finds_entries = false;
-    bool finds_nulls = !table->is_unique;
-    ListCell *cell;
-    foreach (cell, RelationGetIndexList(rel)) {
-        Relation index = index_open(lfirst_oid(cell), AccessShareLock);
-        bool is_searchable = SearchableColumns(index, table) > 0;
-        if (RelationGetIndexPredicate(index) != NIL)
-            finds_nulls = finds_nulls || (is_searchable && IsNullKeyIndex(index, table));
-        else if (!table->is_unique ||
-                 (index->rd_index->indisunique && index->rd_index->indnkeyatts == table->key.count))
-            finds_entries = finds_entries || is_searchable;
-        index_close(index, AccessShareLock);
-    }
-    if (!finds_entries || !finds_nulls)
+    IndexRoles roles = FindIndexRoles(rel, table);
+    bool has_all = table->is_unique ? roles.keeps_unique && roles.finds_nulls : roles.finds_entries;
+    if (!has_all)
         ereport(ERROR,
                 (errcode(ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST),
                  errmsg("cannot drop an index that index table \"%s\" requires",

@@ -26,6 +26,17 @@ struct TargetPlan {
 // Whether changes of entries fire triggers: those of users and of constraints.
 bool HasRowTriggers(Relation rel);
 
+// What the indexes of an index table, those of its owner included, are good for.
+struct IndexRoles {
+    bool finds_entries;
+    bool keeps_unique; // the key of a unique index table
+    bool finds_nulls;  // entries of one that have a NULL in their key
+};
+IndexRoles FindIndexRoles(Relation rel, const IndexTable *table);
+
+// Whether an index is as create() makes it for an index table that is not unique.
+bool IsOwnSearchIndex(Relation index, const IndexTable *table);
+
 // Raises 2BP01 where an index table has lost an index that finds its entries, or keeps its key
 // unique.
 void CheckIndexes(const IndexTable *table);

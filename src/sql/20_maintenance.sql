@@ -12,3 +12,9 @@ CREATE FUNCTION index_table.announce() RETURNS trigger
     LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION index_table.announce() IS
     'statement trigger of base tables and partitions: announces a change before it begins; gives a partition to be truncated a new number, which makes every entry of the old one dead';
+
+CREATE FUNCTION index_table.guard() RETURNS trigger
+    AS 'MODULE_PATHNAME', 'index_table_guard'
+    LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION index_table.guard() IS
+    'statement trigger of index tables: refuses direct changes, which only repair() would undo. Off where session_replication_role is replica';

@@ -41,7 +41,7 @@ CREATE PROCEDURE index_table.rebuild(index_table regclass)
     AS 'MODULE_PATHNAME', 'index_table_rebuild'
     LANGUAGE C;
 COMMENT ON PROCEDURE index_table.rebuild(regclass) IS
-    'goes on with an index table that create_concurrently() has left incomplete, and says with how much of it. Locks like create_concurrently(). Owner only';
+    'goes on with an index table that create_concurrently() has left incomplete, and says with how much of it; starts over with one that is complete and not unique, which queries do without until it is done. Locks like create_concurrently(). Owner only';
 
 CREATE FUNCTION index_table."drop"(index_table regclass) RETURNS void
     AS 'MODULE_PATHNAME', 'index_table_drop'

@@ -23,7 +23,9 @@ COMMENT ON FUNCTION index_table.on_drop() IS
     'event trigger: forgets dropped index tables, base tables, partitions and columns';
 
 CREATE EVENT TRIGGER index_table_ddl_start ON ddl_command_start
-    WHEN TAG IN ('ALTER TABLE', 'ALTER FOREIGN TABLE', 'ALTER FUNCTION', 'ALTER ROUTINE', 'ALTER SCHEMA',
+    WHEN TAG IN ('DROP TABLE', 'DROP INDEX', 'DROP SCHEMA', 'DROP OWNED', 'DROP TYPE', 'DROP DOMAIN', 'DROP FUNCTION',
+                 'DROP ROUTINE', 'DROP COLLATION', 'DROP OPERATOR', 'DROP OPERATOR CLASS', 'DROP OPERATOR FAMILY',
+                 'DROP EXTENSION', 'ALTER TABLE', 'ALTER FOREIGN TABLE', 'ALTER FUNCTION', 'ALTER ROUTINE', 'ALTER SCHEMA',
                  'ALTER TYPE', 'ALTER DOMAIN', 'ALTER COLLATION', 'ALTER OPERATOR', 'ALTER OPERATOR CLASS',
                  'ALTER OPERATOR FAMILY', 'ALTER EXTENSION')
     EXECUTE FUNCTION index_table.on_ddl_start();

@@ -4,9 +4,11 @@
 CREATE VIEW index_table.index_tables AS
     SELECT d.index_table, d.base, d.strategy, d.key, d.predicate, d.identity, d.include,
            d.is_unique, d.maintenance, d.log IS NULL AS is_complete,
-           pg_catalog.pg_total_relation_size(d.index_table) AS bytes
+           CASE c.relkind WHEN 'r' THEN pg_catalog.pg_total_relation_size(c.oid)
+                ELSE (SELECT sum(pg_catalog.pg_total_relation_size(t.relid))
+                        FROM pg_catalog.pg_partition_tree(c.oid) t)::bigint END AS bytes
       FROM index_table.definition d
-     WHERE EXISTS (SELECT FROM pg_catalog.pg_class c WHERE c.oid = d.index_table);
+      JOIN pg_catalog.pg_class c ON c.oid = d.index_table;
 COMMENT ON VIEW index_table.index_tables IS 'index tables of this database, with their size in bytes (indexes included)';
 GRANT SELECT ON index_table.index_tables TO PUBLIC;
 
@@ -28,7 +30,8 @@ CREATE VIEW index_table.stat AS
              WHERE s.relid = ANY (p.relations))::bigint AS scans,
            (SELECT sum(s.idx_tup_read) FROM pg_catalog.pg_stat_all_indexes s
              WHERE s.relid = ANY (p.relations))::bigint AS entries_read,
-           pg_catalog.pg_total_relation_size(d.index_table) AS bytes
+           (SELECT sum(pg_catalog.pg_total_relation_size(r))
+              FROM pg_catalog.unnest(p.relations) r)::bigint AS bytes
       FROM index_table.definition d
       JOIN pg_catalog.pg_class t ON t.oid = d.index_table,
            LATERAL (SELECT CASE t.relkind WHEN 'r' THEN ARRAY[t.oid]
