@@ -147,8 +147,19 @@ int64 EstimateRows(List *leaves) {
 
 void LoadPartition(Relation base, const IndexTable *table, Oid leaf, Snapshot snapshot,
                    Progress *progress) {
-    List *leaves = list_make1_oid(leaf);
-    StartCounting(progress, leaves, EstimateRows(leaves));
+    List *all = ListPartitions(table->base);
+    List *loaded_numbers = ListLoadedPartitions(table->relid);
+    List *loaded = NIL;
+    ListCell *cell;
+    foreach (cell, all) {
+        std::optional<PartitionNumber> number = FindPartitionNumber(lfirst_oid(cell));
+        if (number && list_member_int(loaded_numbers, number->id))
+            loaded = lappend_oid(loaded, lfirst_oid(cell));
+    }
+    StartCounting(progress, list_make1_oid(leaf), EstimateRows(all),
+                  {.rows = EstimateRows(loaded),
+                   .partitions = list_length(loaded),
+                   .partitions_to_come = list_length(all) - list_length(loaded) - 1});
     ReportPhase(progress, Phase::Scanning);
     Load(base, table, leaf, snapshot, false, progress);
 }

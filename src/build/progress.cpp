@@ -6,7 +6,9 @@ namespace index_table {
 namespace {
 
 constexpr uint64 kMagic = UINT64CONST(0x696e6465785f7462);
-// Parameters of CREATE INDEX that PostgreSQL leaves free; the view knows them as param18 to 20.
+// Parameters of CREATE INDEX that PostgreSQL leaves free; the view numbers them from 1.
+constexpr int kParamBegan = 1;
+constexpr int kParamRowsBefore = 7;
 constexpr int kParamMark = 17;
 constexpr int kParamIndexTable = 18;
 constexpr int kParamPhase = 19;
@@ -24,6 +26,7 @@ struct SharedCount {
     uint64 magic;
     int leaf_count;
     pid_t leader;
+    DoneBefore before;
     pg_atomic_uint64 rows;
     pg_atomic_uint32 partitions_done;
     SharedLeaf leaves[FLEXIBLE_ARRAY_MEMBER]; // ordered by OID
@@ -49,8 +52,9 @@ void Report(int count, const int *params, const int64 *values) {
 void PublishCounts() {
     const int params[] = {PROGRESS_CREATEIDX_TUPLES_DONE, PROGRESS_CREATEIDX_PARTITIONS_DONE};
     const int64 values[] = {
-        static_cast<int64>(pg_atomic_read_u64(&counter.shared->rows)),
-        static_cast<int64>(pg_atomic_read_u32(&counter.shared->partitions_done))};
+        counter.shared->before.rows + static_cast<int64>(pg_atomic_read_u64(&counter.shared->rows)),
+        counter.shared->before.partitions +
+            static_cast<int64>(pg_atomic_read_u32(&counter.shared->partitions_done))};
     Report(2, params, values);
 }
 
@@ -110,9 +114,10 @@ Progress *BeginProgress(Oid base, Oid index_table, LOCKMODE mode) {
     return progress;
 }
 
-void StartCounting(Progress *progress, List *leaves, int64 rows_total) {
+void StartCounting(Progress *progress, List *leaves, int64 rows_total, DoneBefore before) {
     int count = list_length(leaves);
-    progress->partition_count = count;
+    progress->before = before;
+    progress->partition_count = before.partitions + count + before.partitions_to_come;
     progress->rows_total = rows_total;
     Size size = offsetof(SharedCount, leaves) + sizeof(SharedLeaf) * Max(1, count);
     progress->segment = dsm_create(size, 0);
@@ -121,6 +126,7 @@ void StartCounting(Progress *progress, List *leaves, int64 rows_total) {
     memset(shared, 0, size);
     shared->leaf_count = count;
     shared->leader = MyProcPid;
+    shared->before = before;
     pg_atomic_init_u64(&shared->rows, 0);
     pg_atomic_init_u32(&shared->partitions_done, 0);
     for (int i = 0; i < count; i++) {
@@ -140,29 +146,37 @@ void ReportPhase(Progress *progress, Phase phase) {
     if (counter.shared && counter.unreported > 0)
         AddUnreported();
     pgstat_progress_start_command(PROGRESS_COMMAND_CREATE_INDEX, progress->base);
-    const int params[] = {kParamMark,
+    const int params[] = {kParamBegan,
+                          kParamRowsBefore,
+                          kParamMark,
                           kParamIndexTable,
                           kParamPhase,
                           PROGRESS_CREATEIDX_COMMAND,
                           PROGRESS_CREATEIDX_PHASE,
                           PROGRESS_CREATEIDX_TUPLES_TOTAL,
+                          PROGRESS_CREATEIDX_TUPLES_DONE,
                           PROGRESS_CREATEIDX_PARTITIONS_TOTAL,
                           PROGRESS_CREATEIDX_PARTITIONS_DONE};
     bool scanned = phase != Phase::Scanning && phase != Phase::Verifying;
-    const int64 values[] = {kMark,
+    const int64 values[] = {GetCurrentStatementStartTimestamp(),
+                            progress->before.rows,
+                            kMark,
                             static_cast<int64>(progress->index_table),
                             static_cast<int64>(phase),
                             PROGRESS_CREATEIDX_COMMAND_CREATE,
                             PROGRESS_CREATEIDX_PHASE_BUILD,
                             progress->rows_total,
+                            progress->before.rows,
                             progress->partition_count,
-                            scanned ? progress->partition_count : 0};
+                            scanned
+                                ? progress->partition_count - progress->before.partitions_to_come
+                                : progress->before.partitions};
     Report(lengthof(params), params, values);
 }
 
 void ReportRows(Progress *progress, int64 rows) {
     if (rows % kReportEvery == 0)
-        pgstat_progress_update_param(PROGRESS_CREATEIDX_TUPLES_DONE, rows);
+        pgstat_progress_update_param(PROGRESS_CREATEIDX_TUPLES_DONE, progress->before.rows + rows);
 }
 
 void EndProgress(Progress *progress) {

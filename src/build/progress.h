@@ -12,6 +12,14 @@ namespace index_table {
 
 enum class Phase : int64 { Scanning = 1, Loading, Indexing, Analyzing, Verifying, Repairing };
 
+// Where a build is a sequence of counts, a partition each: what the others have done and have yet
+// to do. rows_total is of all.
+struct DoneBefore {
+    int64 rows;
+    int partitions;
+    int partitions_to_come;
+};
+
 // A running build or check. The shared part counts what parallel workers scan, too; `ticket` is
 // what index_table.count_row() finds it by. Released by EndProgress or, after an error, by the
 // resource owner.
@@ -21,14 +29,15 @@ struct Progress {
     LOCKMODE mode;
     dsm_segment *segment;
     int64 ticket;
-    int partition_count;
+    DoneBefore before;
+    int partition_count; // of all counts
     int64 rows_total;
 };
 
 // `leaves` and `partition_ids` pair up. Takes the object lock in `mode`.
 Progress *BeginProgress(Oid base, Oid index_table, LOCKMODE mode);
 // Makes count_row() know the leaves. rows_total is an estimate.
-void StartCounting(Progress *progress, List *leaves, int64 rows_total);
+void StartCounting(Progress *progress, List *leaves, int64 rows_total, DoneBefore before = {});
 void ReportPhase(Progress *progress, Phase phase);
 void ReportRows(Progress *progress, int64 rows);
 void EndProgress(Progress *progress);

@@ -52,7 +52,10 @@ CREATE VIEW index_table.progress AS
                 ELSE 'initializing' END AS phase,
            p.param15 AS partitions_done, p.param14 AS partitions_total,
            p.param13 AS rows_done,
-           GREATEST(p.param12, p.param13) AS rows_total
+           GREATEST(p.param12, p.param13) AS rows_total,
+           CASE WHEN p.param18 = 7421 AND p.param20 IN (1, 2, 5) AND p.param13 > p.param8 THEN
+               (pg_catalog.clock_timestamp() - pg_catalog.to_timestamp(p.param2 / 1e6 + 946684800))
+               * (GREATEST(p.param12 - p.param13, 0)::double precision / (p.param13 - p.param8)) END AS remaining
       FROM pg_catalog.pg_locks l
       LEFT JOIN pg_catalog.pg_stat_get_progress_info('CREATE INDEX') p
              ON p.pid = l.pid AND p.datid = l.database
@@ -64,5 +67,5 @@ CREATE VIEW index_table.progress AS
                           WHERE d.datname = pg_catalog.current_database())
        AND l.pid IS NOT NULL;
 COMMENT ON VIEW index_table.progress IS
-    'running builds, verifications and repairs: phase, partitions and rows scanned, and their totals (rows_total is an estimate). An index table that is not committed yet shows as its OID';
+    'running builds, verifications and repairs: phase, partitions and rows scanned, and their totals (rows_total is an estimate); remaining is what the scan will still take at its speed so far, without the indexes. An index table that is not committed yet shows as its OID';
 GRANT SELECT ON index_table.progress TO PUBLIC;
