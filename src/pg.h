@@ -64,6 +64,7 @@ extern "C" {
 #include "common/hashfn.h"
 #include "executor/executor.h"
 #include "executor/nodeIndexscan.h"
+#include "executor/nodeModifyTable.h"
 #include "executor/spi.h"
 #include "fmgr.h"
 #include "foreign/foreign.h"

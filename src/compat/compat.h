@@ -130,6 +130,123 @@ bool WalkQuery(Query *query, bool (*walker)(Node *, Context *), Context *context
 #endif
 }
 
+// planstate_tree_walker, likewise.
+inline bool WalkPlanStates(PlanState *node, bool (*walker)(PlanState *, void *), void *context) {
+#if PG_VERSION_NUM >= 160000
+    return planstate_tree_walker_impl(
+        node, reinterpret_cast<planstate_tree_walker_callback>(reinterpret_cast<void *>(walker)),
+        context);
+#else
+    return planstate_tree_walker(
+        node, reinterpret_cast<bool (*)()>(reinterpret_cast<void *>(walker)), context);
+#endif
+}
+
+// --- Changing rows -----------------------------------------------------------
+
+// Raises where rows of the relation cannot be changed as the node does it.
+inline void CheckChange(ResultRelInfo *result, ModifyTableState *modify) {
+#if PG_VERSION_NUM >= 170000
+    ModifyTable *plan = reinterpret_cast<ModifyTable *>(modify->ps.plan);
+    List *actions =
+        plan->mergeActionLists ? static_cast<List *>(linitial(plan->mergeActionLists)) : NIL;
+#endif
+#if PG_VERSION_NUM >= 180000
+    CheckValidResultRel(result, modify->operation, ONCONFLICT_NONE, actions);
+#elif PG_VERSION_NUM >= 170000
+    CheckValidResultRel(result, modify->operation, actions);
+#else
+    CheckValidResultRel(result, modify->operation);
+#endif
+}
+
+// Whether a MERGE has actions for rows of its target that no source row matches.
+inline bool LooksAtUnmatchedTargets([[maybe_unused]] const Query *query) {
+#if PG_VERSION_NUM >= 170000
+    ListCell *cell;
+    foreach (cell, query->mergeActionList)
+        if (lfirst_node(MergeAction, cell)->matchKind == MERGE_WHEN_NOT_MATCHED_BY_SOURCE)
+            return true;
+#endif
+    return false;
+}
+
+inline bool IsForMatched(const MergeAction *action) {
+#if PG_VERSION_NUM >= 170000
+    return action->matchKind == MERGE_WHEN_MATCHED;
+#else
+    return action->matched;
+#endif
+}
+
+inline List **MatchedActions(ResultRelInfo *result) {
+#if PG_VERSION_NUM >= 170000
+    return &result->ri_MergeActions[MERGE_WHEN_MATCHED];
+#else
+    return &result->ri_matchedMergeAction;
+#endif
+}
+
+// The actions for source rows that match nothing.
+inline void CopyUnmatchedActions(const ResultRelInfo *from, ResultRelInfo *to) {
+#if PG_VERSION_NUM >= 170000
+    to->ri_MergeActions[MERGE_WHEN_NOT_MATCHED_BY_TARGET] =
+        from->ri_MergeActions[MERGE_WHEN_NOT_MATCHED_BY_TARGET];
+#else
+    to->ri_notMatchedMergeAction = from->ri_notMatchedMergeAction;
+#endif
+}
+
+// What matched means, for those versions that look at it again; else NIL.
+inline List *MergeJoinCondition([[maybe_unused]] const ModifyTable *plan) {
+#if PG_VERSION_NUM >= 170000
+    return static_cast<List *>(linitial(plan->mergeJoinConditions));
+#else
+    return NIL;
+#endif
+}
+
+inline void SetMergeJoinCondition([[maybe_unused]] ResultRelInfo *result,
+                                  [[maybe_unused]] ExprState *condition) {
+#if PG_VERSION_NUM >= 170000
+    result->ri_MergeJoinCondition = condition;
+#endif
+}
+
+// Before 16, result relations that share a range table entry share its updated columns, too: makes
+// them those of a partition with the columns in `map`, for the base table's; null restores them.
+// `renamed` caches the result. From 16 on, PostgreSQL maps them itself.
+inline void RenameUpdatedColumns([[maybe_unused]] EState *estate, [[maybe_unused]] Index rti,
+                                 [[maybe_unused]] const AttrMap *map,
+                                 [[maybe_unused]] Bitmapset **renamed) {
+#if PG_VERSION_NUM < 160000
+    ListCell *cell = list_nth_cell(estate->es_range_table, rti - 1);
+    RangeTblEntry *entry = lfirst_node(RangeTblEntry, cell);
+    RangeTblEntry *planned = rt_fetch(rti, estate->es_plannedstmt->rtable);
+    if (!map) {
+        if (entry != planned)
+            lfirst(cell) = planned;
+        return;
+    }
+    MemoryContext caller = MemoryContextSwitchTo(estate->es_query_cxt);
+    if (entry == planned) {
+        // The plan may be in a cache.
+        estate->es_range_table = list_copy(estate->es_range_table);
+        entry = palloc_object(RangeTblEntry);
+        *entry = *planned;
+        lfirst(list_nth_cell(estate->es_range_table, rti - 1)) = entry;
+    }
+    if (!*renamed)
+        for (int member = -1; (member = bms_next_member(planned->updatedCols, member)) >= 0;) {
+            int attno = member + FirstLowInvalidHeapAttributeNumber;
+            attno = attno > 0 ? map->attnums[attno - 1] : attno;
+            *renamed = bms_add_member(*renamed, attno - FirstLowInvalidHeapAttributeNumber);
+        }
+    MemoryContextSwitchTo(caller);
+    entry->updatedCols = *renamed;
+#endif
+}
+
 // Adds a relation to those that a plan locks before it runs. No privileges on it are checked.
 inline void AppendRelation(PlannedStmt *plan, RangeTblEntry *rte) {
     plan->rtable = lappend(plan->rtable, rte);

@@ -254,7 +254,7 @@ BaseRows *BeginBaseRows(const IndexTable *table, List *attnos) {
     rows->snapshot = GetActiveSnapshot();
     rows->row_security = check_enable_rls(table->base, InvalidOid, false) == RLS_ENABLED;
     rows->context = CreateStandaloneExprContext();
-    BeginLeafReader(&rows->leaves, table, rows->base, rows->snapshot);
+    BeginLeafReader(&rows->leaves, table, rows->base, rows->snapshot, AccessShareLock);
     return rows;
 }
 

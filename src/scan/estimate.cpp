@@ -4,6 +4,7 @@
 #include "scan/multi_valued.h"
 #include "scan/or_clause.h"
 #include "scan/planner.h"
+#include "scan/row_identity.h"
 #include "scan/scan.h"
 
 namespace index_table {
@@ -18,6 +19,8 @@ constexpr double kFetch = 2.2;       // to find the row of an entry
 constexpr double kOpenLeaf = 3;      // before the first row of a partition
 constexpr double kPlanPartition = 7; // to plan for a partition natively
 constexpr double kPartition = 8;     // to open and probe it
+constexpr double kPlanTarget = 20;   // the two for a partition whose rows may be changed
+constexpr double kTarget = 15;
 constexpr double kProbe = 3;         // to probe it again
 constexpr double kNativeFetch = 1.5; // to fetch a row through a local index
 constexpr double kHashed = 0.25;     // to scan and hash a row natively
@@ -36,6 +39,7 @@ struct Situation {
     RelOptInfo *rel;
     const CandidateSet *set;
     const Clauses *clauses;
+    RowUse use;
     const Bitmapset *selected; // columns
     double partitions;         // that the query is not known to leave out
     double native_start;       // before the first row natively
@@ -47,7 +51,10 @@ void Consider(Costs *best, double own, double native, double rows) {
 }
 
 // Whether a query reads nothing of the base table but what a candidate's entries hold.
-bool HoldsAll(const Candidate *candidate, const Bitmapset *selected) {
+bool HoldsAll(const Situation &situation, const Candidate *candidate) {
+    if (situation.use != RowUse::Read)
+        return false;
+    const Bitmapset *selected = situation.selected;
     for (int member = -1; (member = bms_next_member(selected, member)) >= 0;) {
         int attno = member + FirstLowInvalidHeapAttributeNumber;
         const IndexOptInfo *info = candidate->info;
@@ -135,7 +142,7 @@ double CostOfRows(const Situation &situation, double entries, double lookups) {
 void ConsiderRows(const Situation &situation, const Candidate *candidate, double entries,
                   Costs *best) {
     double native = situation.native_start;
-    if (HoldsAll(candidate, situation.selected))
+    if (HoldsAll(situation, candidate))
         Consider(best, kScan + entries * kEntry, native + entries * kEntry, entries);
     else
         Consider(best, CostOfRows(situation, entries, 0), native + entries * kNativeFetch, entries);
@@ -431,13 +438,14 @@ bool IsWorthwhile(PlannerInfo *root, RelOptInfo *rel, CandidateSet *set, const C
     Costs best = {.own = kHopeless, .native = 0, .rows = 0};
     // A plan for parameters yet unknown is made once and run often.
     bool is_generic = root->glob->boundParams == nullptr && HasParameters(clauses);
-    Situation situation = {root,
-                           rel,
-                           set,
-                           clauses,
-                           selected,
-                           partitions,
-                           partitions * (is_generic ? kPartition : kPlanPartition + kPartition)};
+    RowUse use = GetRowUse(root, rel->relid);
+    double plan_partition = use == RowUse::Change ? kPlanTarget : kPlanPartition;
+    double partition = use == RowUse::Change ? kTarget : kPartition;
+    Situation situation = {
+        root,       rel,
+        set,        clauses,
+        use,        selected,
+        partitions, partitions * (is_generic ? partition : plan_partition + partition)};
     ConsiderClauses(situation, &best);
     ConsiderOrs(situation, &best);
     ConsiderOrder(situation, &best);

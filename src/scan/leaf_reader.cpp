@@ -121,7 +121,7 @@ bool IsBeingDetached(Oid relid, Snapshot snapshot) {
 
 void OpenPartition(LeafReader *reader, OpenLeaf *leaf) {
     Oid relid = FindPartition(reader->table->base, leaf->partition_id);
-    Relation rel = OidIsValid(relid) ? try_relation_open(relid, AccessShareLock) : nullptr;
+    Relation rel = OidIsValid(relid) ? try_relation_open(relid, reader->lock) : nullptr;
     if (!rel)
         return;
     // Waiting for the lock may have changed it.
@@ -141,56 +141,27 @@ void OpenPartition(LeafReader *reader, OpenLeaf *leaf) {
 
 } // namespace
 
-void BeginLeafReader(LeafReader *reader, const IndexTable *table, Relation base,
-                     Snapshot snapshot) {
-    *reader = {.table = table, .base = base, .snapshot = snapshot, .memory = CurrentMemoryContext};
+void BeginLeafReader(LeafReader *reader, const IndexTable *table, Relation base, Snapshot snapshot,
+                     LOCKMODE lock) {
+    *reader = {.table = table,
+               .base = base,
+               .snapshot = snapshot,
+               .lock = lock,
+               .memory = CurrentMemoryContext};
 }
 
 namespace {
 
-struct LeafByNumber {
-    int32 partition_id; // hash key
-    OpenLeaf *leaf;
-};
-
-void AddByNumber(LeafReader *reader, OpenLeaf *leaf) {
-    static_cast<LeafByNumber *>(
-        hash_search(reader->by_number, &leaf->partition_id, HASH_ENTER, nullptr))
-        ->leaf = leaf;
-}
-
-OpenLeaf *FindEntry(LeafReader *reader, int32 partition_id) {
-    if (reader->by_number) {
-        void *found = hash_search(reader->by_number, &partition_id, HASH_FIND, nullptr);
-        return found ? static_cast<LeafByNumber *>(found)->leaf : nullptr;
-    }
-    OpenLeaf *leaf = reader->leaves;
-    while (leaf && leaf->partition_id != partition_id)
-        leaf = leaf->next;
-    return leaf;
-}
-
 OpenLeaf *GetEntry(LeafReader *reader, int32 partition_id) {
     if (reader->last && reader->last->partition_id == partition_id)
         return reader->last;
-    OpenLeaf *leaf = FindEntry(reader, partition_id);
+    OpenLeaf *leaf = static_cast<OpenLeaf *>(reader->by_number.Find(partition_id));
     if (!leaf) {
         leaf = static_cast<OpenLeaf *>(MemoryContextAllocZero(reader->memory, sizeof(OpenLeaf)));
         leaf->partition_id = partition_id;
         leaf->next = reader->leaves;
         reader->leaves = leaf;
-        if (++reader->count == LeafReader::kFew) {
-            HASHCTL control = {};
-            control.keysize = sizeof(int32);
-            control.entrysize = sizeof(LeafByNumber);
-            control.hcxt = reader->memory;
-            reader->by_number = hash_create("index_table leaves read", 64, &control,
-                                            HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
-            for (OpenLeaf *known = reader->leaves; known; known = known->next)
-                AddByNumber(reader, known);
-        } else if (reader->by_number) {
-            AddByNumber(reader, leaf);
-        }
+        reader->by_number.Add(partition_id, leaf, reader->memory);
     }
     return reader->last = leaf;
 }
@@ -215,7 +186,7 @@ bool IsReadable(LeafReader *reader, int32 partition_id) {
         // the transaction ends.
         Oid relid = FindPartition(reader->table->base, partition_id);
         if (OidIsValid(relid)) {
-            LockRelationOid(relid, AccessShareLock);
+            LockRelationOid(relid, reader->lock);
             leaf->is_readable = FindPartition(reader->table->base, partition_id) == relid &&
                                 !IsBeingDetached(relid, reader->snapshot);
         }
@@ -280,8 +251,7 @@ void EndLeafReader(LeafReader *reader) {
         ExecDropSingleTupleTableSlot(leaf->slot);
         relation_close(leaf->rel, NoLock);
     }
-    if (reader->by_number)
-        hash_destroy(reader->by_number);
+    reader->by_number.Destroy();
 }
 
 } // namespace index_table

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "catalog/definition.h"
+#include "scan/number_map.h"
 
 namespace index_table {
 
@@ -24,27 +25,28 @@ struct OpenLeaf {
 };
 
 struct LeafReader {
-    static constexpr int kFew = 8;
     // A B-tree scan takes some 27 kB, more than PostgreSQL's allocator keeps: of few partitions at
     // a time a scan is kept.
     static constexpr int kScans = 4;
     const IndexTable *table;
     Relation base;
     Snapshot snapshot;
+    LOCKMODE lock;        // on partitions
     MemoryContext memory; // of what lives as long as the reader
     OpenLeaf *leaves;     // a list
     OpenLeaf *last;
-    int count;
-    HTAB *by_number; // made when there are more than a few
+    NumberMap by_number;
     OpenLeaf *scanning[kScans];
     int next_scan;
     int opened;
 };
 
 // The caller holds `base` open as long as the reader is. `snapshot` outlives it.
-void BeginLeafReader(LeafReader *reader, const IndexTable *table, Relation base, Snapshot snapshot);
+// Partitions are locked in mode `lock`.
+void BeginLeafReader(LeafReader *reader, const IndexTable *table, Relation base, Snapshot snapshot,
+                     LOCKMODE lock);
 
-// The partition with a live number, opened with AccessShareLock until the end of the transaction.
+// The partition with a live number, opened and locked until the end of the transaction.
 // Null where there is none.
 OpenLeaf *GetLeaf(LeafReader *reader, int32 partition_id);
 

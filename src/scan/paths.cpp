@@ -8,6 +8,7 @@
 #include "scan/multi_valued.h"
 #include "scan/or_clause.h"
 #include "scan/planner.h"
+#include "scan/row_identity.h"
 #include "scan/scan.h"
 #include "scan/scan_plan.h"
 
@@ -216,7 +217,9 @@ List *RemainingClauses(const RelOptInfo *rel, const IndexPath *path, List *claus
 Plan *PlanScan(PlannerInfo *root, RelOptInfo *rel, CustomPath *best, List *target_list,
                List *clauses, List *custom_plans) {
     List *paths = best->custom_private;
-    ScanPlan plan = {.mode = ScanMode::AllPartitions, .direction = ForwardScanDirection};
+    ScanPlan plan = {.mode = ScanMode::AllPartitions,
+                     .direction = ForwardScanDirection,
+                     .lock = LockModeFor(GetRowUse(root, rel->relid))};
     List *filter = clauses;
     if (IsA(linitial(paths), IndexPath)) {
         IndexPath *first = linitial_node(IndexPath, paths);

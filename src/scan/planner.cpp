@@ -9,6 +9,7 @@
 #include "scan/candidates.h"
 #include "scan/clauses.h"
 #include "scan/estimate.h"
+#include "scan/row_identity.h"
 #include "scan/scan.h"
 
 namespace index_table {
@@ -50,10 +51,21 @@ bool MarkSublinks(Node *node, void *context) {
     return compat::WalkExpression(node, MarkSublinks, context);
 }
 
+// Whether the rows that a query changes may be found through index tables.
+bool MayMarkTarget(const Query *query) {
+    switch (query->commandType) {
+    case CMD_UPDATE:
+    case CMD_DELETE:
+        return true;
+    case CMD_MERGE:
+        return !compat::LooksAtUnmatchedTargets(query);
+    default:
+        return false;
+    }
+}
+
 bool MarkQuery(Query *query) {
-    // Rows that are changed or locked must be found where PostgreSQL expects them.
-    bool only_reads = query->commandType == CMD_SELECT || query->commandType == CMD_INSERT;
-    bool may_mark = only_reads && query->rowMarks == NIL;
+    bool marks_target = MayMarkTarget(query);
     ListCell *cell;
     int index = 0;
     foreach (cell, query->rtable) {
@@ -63,8 +75,9 @@ bool MarkQuery(Query *query) {
             MarkQuery(rte->subquery);
             continue;
         }
-        if (!may_mark || rte->rtekind != RTE_RELATION || !rte->inh || rte->tablesample ||
-            rte->relkind != RELKIND_PARTITIONED_TABLE || index == query->resultRelation)
+        if (rte->rtekind != RTE_RELATION || !rte->inh || rte->tablesample ||
+            rte->relkind != RELKIND_PARTITIONED_TABLE ||
+            (index == query->resultRelation && !marks_target))
             continue;
         const Base *base = FindBase(rte->relid);
         if (base && ServesScans(base))
@@ -94,11 +107,9 @@ bool NeedsSystemColumns(PlannerInfo *root, RangeTblEntry *rte, Index relid) {
     return false;
 }
 
-// Whether a reference is one that index tables can serve: to be read, neither changed nor locked.
-bool MayServe(PlannerInfo *root, const RelOptInfo *rel, const RangeTblEntry *rte) {
-    return rel->reloptkind == RELOPT_BASEREL && !rte->tablesample &&
-           !get_plan_rowmark(root->rowMarks, rel->relid) &&
-           static_cast<int>(rel->relid) != root->parse->resultRelation;
+// Whether a reference is one that index tables can serve.
+bool MayServe(const RelOptInfo *rel, const RangeTblEntry *rte) {
+    return rel->reloptkind == RELOPT_BASEREL && !rte->tablesample;
 }
 
 // The planner answers min() and max() by queries of their own, planned by now: where index tables
@@ -122,7 +133,7 @@ bool IsAnsweredByMinMax(PlannerInfo *root, Index relid) {
 }
 
 CandidateSet *Decide(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte) {
-    const Base *base = MayServe(root, rel, rte) ? FindBase(rte->relid) : nullptr;
+    const Base *base = MayServe(rel, rte) ? FindBase(rte->relid) : nullptr;
     if (!base || NeedsSystemColumns(root, rte, rel->relid))
         return nullptr;
     if (IsAnsweredByMinMax(root, rel->relid))
@@ -138,6 +149,7 @@ CandidateSet *Decide(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte) {
 // Undoes the mark: the planner learns what it would have learnt without it.
 void PlanNatively(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte) {
     Unmark(rte);
+    DropRowIdentity(root, rel->relid);
     rel->pages = 0;
     rel->tuples = 0;
     rel->allvisfrac = 0;
@@ -166,7 +178,7 @@ void ForgetPartitions(RelOptInfo *rel) {
 // them. They cost what they cost natively, once a session, to look at the partitions.
 bool MarkLate(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte) {
     bool may_mark = rte->relkind == RELKIND_PARTITIONED_TABLE && !is_asking_natively &&
-                    MayServe(root, rel, rte);
+                    MayServe(rel, rte) && GetRowUse(root, rel->relid) != RowUse::Change;
     const Base *base = may_mark ? FindBase(rte->relid) : nullptr;
     if (!base || !ServesScans(base))
         return false;
@@ -184,10 +196,13 @@ void OnRelationInfo(PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo *re
     if (inhparent ? !MarkLate(root, rel, rte) : !IsMarked(rte))
         return;
     rel->indexlist = NIL; // the partitioned indexes of the parent
-    if (CandidateSet *set = Decide(root, rel, rte))
-        rel->fdw_private = set;
-    else
+    CandidateSet *set = Decide(root, rel, rte);
+    if (!set) {
         PlanNatively(root, rel, rte);
+        return;
+    }
+    rel->fdw_private = set;
+    AddRowIdentity(root, rel->relid, rte);
 }
 
 // --- After planning ----------------------------------------------------------

@@ -3,6 +3,7 @@
 #include "pg.h"
 #include "scan/paths.h"
 #include "scan/planner.h"
+#include "scan/row_switch.h"
 #include "scan/scan_plan.h"
 #include "scan/statistics.h"
 
@@ -38,6 +39,7 @@ void InitializeScan() {
     InitializeScanStatistics();
     InitializePaths();
     InitializeScanNode();
+    InitializeRowSwitch();
 }
 
 } // namespace index_table

@@ -45,6 +45,10 @@ struct IndexTableScan {
     TupleTableSlot *leaf_slot;
     AttrMap *leaf_map;
 
+    // Of rows that others have changed meanwhile.
+    Oid again_leaf;
+    AttrMap *again_map;
+
     uint64 rows_fetched;
     uint64 stale_entries;
     uint64 partitions_visited;
@@ -89,7 +93,7 @@ void OpenSource(IndexTableScan *scan, Source *source, const SourcePlan *plan) {
     if (source->entries.recompute)
         needs_this_backend = true;
     BeginLeafReader(&source->leaves, source->table, scan->css.ss.ss_currentRelation,
-                    node->state->es_snapshot);
+                    node->state->es_snapshot, scan->plan.lock);
     source->identity = palloc_array(Datum, source->table->identity_count);
     source->identity_nulls = palloc_array(bool, source->table->identity_count);
 }
@@ -123,20 +127,27 @@ bool IsSeen(IndexTableScan *scan, Oid partition, const ItemPointerData &tid) {
     return found;
 }
 
-void Begin(CustomScanState *node, EState *estate, int flags) {
-    IndexTableScan *scan = ToScan(node);
-    scan->plan = ReadScanPlan(reinterpret_cast<CustomScan *>(node->ss.ps.plan));
-    scan->recheck = ExecInitQual(scan->plan.recheck, &node->ss.ps);
-    if (flags & EXEC_FLAG_EXPLAIN_ONLY)
-        return;
-    scan->last_column = scan->plan.columns == NIL ? BaseDescriptor(scan)->natts : 0;
-    ListCell *cell;
-    foreach (cell, scan->plan.columns)
-        scan->last_column = Max(scan->last_column, lfirst_int(cell));
+void OpenSources(IndexTableScan *scan) {
+    EState *estate = scan->css.ss.ps.state;
+    MemoryContext caller = MemoryContextSwitchTo(estate->es_query_cxt);
     scan->sources = palloc0_array(Source, Max(1, scan->plan.source_count));
     for (int i = 0; i < scan->plan.source_count; i++)
         OpenSource(scan, &scan->sources[i], &scan->plan.sources[i]);
     scan->is_open = true;
+    MemoryContextSwitchTo(caller);
+}
+
+void Begin(CustomScanState *node, EState *estate, int flags) {
+    IndexTableScan *scan = ToScan(node);
+    scan->plan = ReadScanPlan(reinterpret_cast<CustomScan *>(node->ss.ps.plan));
+    scan->recheck = ExecInitQual(scan->plan.recheck, &node->ss.ps);
+    scan->last_column = scan->plan.columns == NIL ? BaseDescriptor(scan)->natts : 0;
+    ListCell *cell;
+    foreach (cell, scan->plan.columns)
+        scan->last_column = Max(scan->last_column, lfirst_int(cell));
+    // A scan that is to look at a row again is given that, unless it is part of a subquery.
+    if (!(flags & EXEC_FLAG_EXPLAIN_ONLY) && !estate->es_epq_active)
+        OpenSources(scan);
 }
 
 // --- Rows --------------------------------------------------------------------
@@ -308,7 +319,7 @@ bool OpenNextLeaf(IndexTableScan *scan) {
     bool found = scan->next_partition < list_length(scan->partitions);
     if (found) {
         scan->leaf =
-            table_open(list_nth_oid(scan->partitions, scan->next_partition++), AccessShareLock);
+            table_open(list_nth_oid(scan->partitions, scan->next_partition++), scan->plan.lock);
         scan->leaf_scan = table_beginscan(scan->leaf, estate->es_snapshot, 0, nullptr);
         scan->leaf_slot = table_slot_create(scan->leaf, nullptr);
         scan->leaf_map =
@@ -332,6 +343,8 @@ TupleTableSlot *NextOfAll(IndexTableScan *scan) {
 
 TupleTableSlot *Next(ScanState *node) {
     IndexTableScan *scan = reinterpret_cast<IndexTableScan *>(node);
+    if (!scan->is_open)
+        OpenSources(scan);
     TupleTableSlot *slot = nullptr;
     switch (scan->plan.mode) {
     case ScanMode::Rows:
@@ -347,11 +360,46 @@ TupleTableSlot *Next(ScanState *node) {
     return slot ? slot : ExecClearTuple(node->ss_ScanTupleSlot);
 }
 
-bool Recheck(ScanState *, TupleTableSlot *) {
-    return true;
+// Whether a row that others have changed is still one of those that the index conditions find.
+bool Recheck(ScanState *node, TupleTableSlot *slot) {
+    IndexTableScan *scan = reinterpret_cast<IndexTableScan *>(node);
+    ExprContext *context = node->ps.ps_ExprContext;
+    context->ecxt_scantuple = slot;
+    return ExecQual(scan->recheck, context);
+}
+
+// The newest version of a row that is changed or locked, in the layout of its partition, which is
+// told by its type.
+TupleTableSlot *LookAgain(CustomScanState *node, TupleTableSlot *row) {
+    IndexTableScan *scan = ToScan(node);
+    ExprContext *context = node->ss.ps.ps_ExprContext;
+    ResetExprContext(context);
+    if (TupIsNull(row))
+        return nullptr;
+    Oid leaf = get_typ_typrelid(row->tts_tupleDescriptor->tdtypeid);
+    if (leaf != scan->again_leaf) {
+        MemoryContext caller = MemoryContextSwitchTo(node->ss.ps.state->es_query_cxt);
+        scan->again_map = compat::MapColumnsByName(row->tts_tupleDescriptor, BaseDescriptor(scan));
+        scan->again_leaf = leaf;
+        MemoryContextSwitchTo(caller);
+    }
+    TupleTableSlot *slot = ToBaseRow(scan, row, scan->again_map, leaf);
+    if (!Recheck(&node->ss, slot) || !ExecQual(node->ss.ps.qual, context))
+        return nullptr;
+    return node->ss.ps.ps_ProjInfo ? ExecProject(node->ss.ps.ps_ProjInfo) : slot;
 }
 
 TupleTableSlot *Execute(CustomScanState *node) {
+    EPQState *epq = node->ss.ps.state->es_epq_active;
+    Index rti = reinterpret_cast<Scan *>(node->ss.ps.plan)->scanrelid;
+    if (epq && epq->relsubs_slot[rti - 1] && !epq->relsubs_done[rti - 1]) {
+        epq->relsubs_done[rti - 1] = true;
+        if (TupleTableSlot *slot = LookAgain(node, epq->relsubs_slot[rti - 1]))
+            return slot;
+        const ProjectionInfo *projection = node->ss.ps.ps_ProjInfo;
+        return ExecClearTuple(projection ? projection->pi_state.resultslot
+                                         : node->ss.ss_ScanTupleSlot);
+    }
     return ExecScan(&node->ss, Next, Recheck);
 }
 

@@ -15,7 +15,8 @@ CustomScan *MakeCustomScan(const ScanPlan &plan, const CustomScanMethods *method
     }
     // Expressions apart: the planner looks through these.
     scan->custom_exprs = list_make2(plan.recheck, quals);
-    List *numbers = list_make3_int(static_cast<int>(plan.mode), plan.direction, plan.is_ordered);
+    List *numbers =
+        list_make4_int(static_cast<int>(plan.mode), plan.direction, plan.is_ordered, plan.lock);
     scan->custom_private = list_make4(numbers, plan.columns, oids, qual_columns);
     return scan;
 }
@@ -28,6 +29,7 @@ ScanPlan ReadScanPlan(const CustomScan *scan) {
     ScanPlan plan = {.mode = static_cast<ScanMode>(linitial_int(numbers)),
                      .direction = static_cast<ScanDirection>(lsecond_int(numbers)),
                      .is_ordered = lthird_int(numbers) != 0,
+                     .lock = lfourth_int(numbers),
                      .columns = static_cast<List *>(lsecond(scan->custom_private)),
                      .recheck = static_cast<List *>(linitial(scan->custom_exprs)),
                      .source_count = list_length(oids) / 2};

@@ -24,6 +24,7 @@ struct ScanPlan {
     ScanMode mode;
     ScanDirection direction;
     bool is_ordered; // the plan relies on the order of the entries
+    LOCKMODE lock;   // on partitions
     List *columns;   // columns of the base table that are needed, attribute numbers; NIL: all
     List *recheck;   // what the conditions were made of, over the base table's columns
     // More than one for conditions on different keys joined by OR: a row that several lead to is

@@ -1,0 +1,458 @@
+#include "scan/row_switch.h"
+
+#include "compat/compat.h"
+#include "scan/candidates.h"
+#include "scan/number_map.h"
+#include "scan/planner.h"
+#include "scan/row_identity.h"
+
+namespace index_table {
+namespace {
+
+create_upper_paths_hook_type previous_upper_paths;
+ExecutorStart_hook_type previous_start;
+
+// --- Planning ----------------------------------------------------------------
+
+Plan *PlanSwitch(PlannerInfo *, RelOptInfo *, CustomPath *path, List *target_list, List *,
+                 List *children);
+Node *CreateState(CustomScan *);
+
+constexpr char kName[] = "Index Table Row Switch";
+CustomPathMethods path_methods = {kName, PlanSwitch, nullptr};
+CustomScanMethods scan_methods = {kName, CreateState};
+CustomExecMethods exec_methods;
+
+// The switch passes on what its child yields. `rowmarks`: the numbers of the row marks whose
+// partitions it switches; 0 for the target of UPDATE, DELETE or MERGE.
+Path *MakeSwitchPath(RelOptInfo *rel, Path *child, List *rowmarks) {
+    CustomPath *path = makeNode(CustomPath);
+    path->path = *child;
+    path->path.type = T_CustomPath;
+    path->path.pathtype = T_CustomScan;
+    path->path.parent = rel;
+    path->path.parallel_aware = false;
+    path->methods = &path_methods;
+    path->custom_paths = list_make1(child);
+    path->custom_private = rowmarks;
+    return &path->path;
+}
+
+Plan *PlanSwitch(PlannerInfo *, RelOptInfo *, CustomPath *path, List *target_list, List *,
+                 List *children) {
+    CustomScan *scan = makeNode(CustomScan);
+    Plan *child = static_cast<Plan *>(linitial(children));
+    scan->scan.plan.targetlist = target_list;
+    scan->flags = path->flags;
+    scan->methods = &scan_methods;
+    scan->custom_plans = children;
+    scan->custom_scan_tlist = static_cast<List *>(copyObjectImpl(child->targetlist));
+    scan->custom_private = path->custom_private;
+    return &scan->scan.plan;
+}
+
+bool IsServed(PlannerInfo *root, Index relid) {
+    RelOptInfo *rel = root->simple_rel_array[relid];
+    return rel && rel->reloptkind == RELOPT_BASEREL && !root->simple_rte_array[relid]->inh &&
+           GetCandidates(rel);
+}
+
+// What is changed or locked of base tables that are read through index tables.
+List *ListRowmarks(PlannerInfo *root) {
+    const Query *query = root->parse;
+    if (query->resultRelation != 0 && query->commandType != CMD_INSERT)
+        return IsServed(root, query->resultRelation) ? list_make1_int(0) : NIL;
+    List *rowmarks = NIL;
+    ListCell *cell;
+    foreach (cell, root->rowMarks) {
+        PlanRowMark *mark = lfirst_node(PlanRowMark, cell);
+        if (RowMarkRequiresRowShareLock(mark->markType) && IsServed(root, mark->rti))
+            rowmarks = lappend_int(rowmarks, mark->rowmarkId);
+    }
+    return rowmarks;
+}
+
+void OnUpperPaths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input, RelOptInfo *output,
+                  void *extra) {
+    if (previous_upper_paths)
+        previous_upper_paths(root, stage, input, output, extra);
+    List *rowmarks = stage == UPPERREL_FINAL && IsPlanningScans() ? ListRowmarks(root) : NIL;
+    if (rowmarks == NIL)
+        return;
+    ListCell *cell;
+    foreach (cell, output->pathlist) {
+        Path *path = static_cast<Path *>(lfirst(cell));
+        if (IsA(path, LimitPath))
+            path = reinterpret_cast<LimitPath *>(path)->subpath;
+        Path **child = nullptr;
+        if (IsA(path, ModifyTablePath))
+            child = &reinterpret_cast<ModifyTablePath *>(path)->subpath;
+        else if (IsA(path, LockRowsPath))
+            child = &reinterpret_cast<LockRowsPath *>(path)->subpath;
+        if (child)
+            *child = MakeSwitchPath(output, *child, rowmarks);
+    }
+}
+
+// --- Switching ---------------------------------------------------------------
+
+// A partition that rows have come from.
+struct SwitchedLeaf {
+    Oid relid;
+    Relation rel;
+    AttrMap *map;               // its columns for the base table's; null: the same layout
+    TupleTableSlot *epq_slot;   // where a row that others have changed is looked at again
+    Bitmapset *updated_columns; // that the command names; for compat::RenameUpdatedColumns()
+};
+
+// What is switched for one relation of the query.
+struct Switch {
+    Index rowmark;     // 0: the target
+    AttrNumber column; // of the child's rows, with the partition
+    // Of the node above, found when the query has been started:
+    ModifyTableState *modify; // for the target
+    ExecRowMark *mark;        // for a row mark
+    EPQState *epq;
+    Index rti;
+    Relation base;
+    int capacity; // of the array of result relations
+    NumberMap leaves;
+    List *opened; // all leaves
+    SwitchedLeaf *current;
+};
+
+struct RowSwitch {
+    CustomScanState css;
+    List *switches;
+};
+
+// The row switches of the query being started.
+constinit List *started = nullptr;
+
+RowSwitch *ToSwitch(CustomScanState *node) {
+    return reinterpret_cast<RowSwitch *>(node);
+}
+
+List *MapColumns(List *columns, const AttrMap *map) {
+    if (!map)
+        return columns;
+    List *mapped = NIL;
+    ListCell *cell;
+    foreach (cell, columns)
+        mapped = lappend_int(mapped, map->attnums[lfirst_int(cell) - 1]);
+    return mapped;
+}
+
+// An expression over the base table's columns, for the leaf's.
+template <typename T>
+T *MapExpression(const Switch *self, const SwitchedLeaf *leaf, T *expression) {
+    if (!leaf->map || !expression)
+        return expression;
+    bool has_whole_row;
+    return reinterpret_cast<T *>(
+        map_variable_attnos(reinterpret_cast<Node *>(expression), self->rti, 0, leaf->map,
+                            RelationGetForm(leaf->rel)->reltype, &has_whole_row));
+}
+
+void InitChecks(const Switch *self, const SwitchedLeaf *leaf, ResultRelInfo *result) {
+    ModifyTable *plan = reinterpret_cast<ModifyTable *>(self->modify->ps.plan);
+    if (plan->withCheckOptionLists == NIL)
+        return;
+    result->ri_WithCheckOptions =
+        MapExpression(self, leaf, static_cast<List *>(linitial(plan->withCheckOptionLists)));
+    ListCell *cell;
+    foreach (cell, result->ri_WithCheckOptions) {
+        List *qual = reinterpret_cast<List *>(lfirst_node(WithCheckOption, cell)->qual);
+        result->ri_WithCheckOptionExprs =
+            lappend(result->ri_WithCheckOptionExprs, ExecInitQual(qual, &self->modify->ps));
+    }
+}
+
+void InitReturning(const Switch *self, const SwitchedLeaf *leaf, ResultRelInfo *result) {
+    ModifyTableState *modify = self->modify;
+    ModifyTable *plan = reinterpret_cast<ModifyTable *>(modify->ps.plan);
+    if (plan->returningLists == NIL)
+        return;
+    result->ri_returningList =
+        MapExpression(self, leaf, static_cast<List *>(linitial(plan->returningLists)));
+    result->ri_projectReturning = ExecBuildProjectionInfo(
+        result->ri_returningList, modify->ps.ps_ExprContext, modify->ps.ps_ResultTupleSlot,
+        &modify->ps, RelationGetDescr(leaf->rel));
+}
+
+void InitUpdate(const Switch *self, const SwitchedLeaf *leaf, ResultRelInfo *result) {
+    ModifyTableState *modify = self->modify;
+    ModifyTable *plan = reinterpret_cast<ModifyTable *>(modify->ps.plan);
+    EState *estate = modify->ps.state;
+    result->ri_oldTupleSlot = table_slot_create(leaf->rel, &estate->es_tupleTable);
+    result->ri_newTupleSlot = table_slot_create(leaf->rel, &estate->es_tupleTable);
+    result->ri_projectNew = ExecBuildUpdateProjection(
+        outerPlan(plan)->targetlist, false,
+        MapColumns(static_cast<List *>(linitial(plan->updateColnosLists)), leaf->map),
+        RelationGetDescr(leaf->rel), modify->ps.ps_ExprContext, result->ri_newTupleSlot,
+        &modify->ps);
+    result->ri_projectNewInfoValid = true;
+}
+
+void InitMerge(const Switch *self, const SwitchedLeaf *leaf, ResultRelInfo *result) {
+    ModifyTableState *modify = self->modify;
+    ModifyTable *plan = reinterpret_cast<ModifyTable *>(modify->ps.plan);
+    ExecInitMergeTupleSlots(modify, result);
+    if (List *condition = compat::MergeJoinCondition(plan))
+        compat::SetMergeJoinCondition(
+            result, ExecInitQual(MapExpression(self, leaf, condition), &modify->ps));
+    // What is inserted goes to the base table, whatever partition it was looked for in.
+    compat::CopyUnmatchedActions(modify->rootResultRelInfo, result);
+    ListCell *cell;
+    foreach (cell, static_cast<List *>(linitial(plan->mergeActionLists))) {
+        MergeAction *action = lfirst_node(MergeAction, cell);
+        if (!compat::IsForMatched(action))
+            continue;
+        if (leaf->map) {
+            action = static_cast<MergeAction *>(copyObjectImpl(action));
+            action->qual = MapExpression(self, leaf, action->qual);
+            action->targetList = MapExpression(self, leaf, action->targetList);
+            action->updateColnos = MapColumns(action->updateColnos, leaf->map);
+        }
+        MergeActionState *state = makeNode(MergeActionState);
+        state->mas_action = action;
+        state->mas_whenqual = ExecInitQual(reinterpret_cast<List *>(action->qual), &modify->ps);
+        if (action->commandType == CMD_UPDATE)
+            state->mas_proj = ExecBuildUpdateProjection(
+                action->targetList, true, action->updateColnos, RelationGetDescr(leaf->rel),
+                modify->ps.ps_ExprContext, result->ri_newTupleSlot, &modify->ps);
+        List **actions = compat::MatchedActions(result);
+        *actions = lappend(*actions, state);
+    }
+}
+
+// Makes the leaf known to the node above, as it would have been from the start.
+void AddResultRelation(Switch *self, SwitchedLeaf *leaf) {
+    ModifyTableState *modify = self->modify;
+    EState *estate = modify->ps.state;
+    if (modify->mt_nrels == self->capacity)
+        elog(ERROR, "partitions have joined \"%s\" unexpectedly",
+             RelationGetRelationName(self->base));
+    ResultRelInfo *result = &modify->resultRelInfo[modify->mt_nrels]; // after the base table
+    InitResultRelInfo(result, leaf->rel, self->rti, modify->rootResultRelInfo,
+                      estate->es_instrument);
+    compat::CheckChange(result, modify);
+    result->ri_RowIdAttNo = modify->rootResultRelInfo->ri_RowIdAttNo;
+    if (!modify->ps.ps_ExprContext)
+        ExecAssignExprContext(estate, &modify->ps);
+    InitChecks(self, leaf, result);
+    InitReturning(self, leaf, result);
+    if (modify->operation == CMD_UPDATE)
+        InitUpdate(self, leaf, result);
+    else if (modify->operation == CMD_MERGE)
+        InitMerge(self, leaf, result);
+    // So that triggers find it, and its indexes are closed at the end.
+    estate->es_opened_result_relations = lappend(estate->es_opened_result_relations, result);
+    modify->mt_nrels++;
+}
+
+SwitchedLeaf *OpenLeaf(Switch *self, Oid relid) {
+    EState *estate = self->modify ? self->modify->ps.state : self->epq->parentestate;
+    MemoryContext caller = MemoryContextSwitchTo(estate->es_query_cxt);
+    SwitchedLeaf *leaf = palloc0_object(SwitchedLeaf);
+    leaf->relid = relid;
+    leaf->rel = table_open(relid, LockModeFor(self->modify ? RowUse::Change : RowUse::Lock));
+    leaf->map = compat::MapColumnsByName(RelationGetDescr(leaf->rel), RelationGetDescr(self->base));
+    if (self->modify)
+        AddResultRelation(self, leaf);
+    self->leaves.Add(relid, leaf, estate->es_query_cxt);
+    self->opened = lappend(self->opened, leaf);
+    MemoryContextSwitchTo(caller);
+    return leaf;
+}
+
+void SwitchTo(Switch *self, Oid relid) {
+    if (self->current && self->current->relid == relid)
+        return;
+    SwitchedLeaf *leaf = static_cast<SwitchedLeaf *>(self->leaves.Find(relid));
+    if (!leaf)
+        leaf = OpenLeaf(self, relid);
+    if (self->mark) {
+        self->mark->relation = leaf->rel;
+        self->mark->relid = relid;
+    }
+    // PostgreSQL has one slot for a relation of the query: the leaf tells which row it can hold.
+    TupleTableSlot **slot = &self->epq->relsubs_slot[self->rti - 1];
+    if (self->current)
+        self->current->epq_slot = *slot;
+    *slot = leaf->epq_slot;
+    self->current = leaf;
+    if (self->modify && self->modify->operation != CMD_DELETE)
+        compat::RenameUpdatedColumns(self->modify->ps.state, self->rti, leaf->map,
+                                     &leaf->updated_columns);
+}
+
+// All rows have passed: the node above becomes what it was. LockRows forgets its slots then.
+void Finish(Switch *self) {
+    ListCell *cell;
+    foreach (cell, self->opened)
+        static_cast<SwitchedLeaf *>(lfirst(cell))->epq_slot = nullptr;
+    if (self->modify) {
+        compat::RenameUpdatedColumns(self->modify->ps.state, self->rti, nullptr, nullptr);
+        self->modify->mt_nrels = 1; // EXPLAIN names them
+    }
+    self->current = nullptr;
+}
+
+// --- The node above ----------------------------------------------------------
+
+// A result relation is found by its place in an array that must not move: it is made for all
+// partitions there are. Pages of it that are not used cost nothing.
+void LinkModify(Switch *self, ModifyTableState *modify) {
+    ResultRelInfo *root = modify->rootResultRelInfo;
+    constexpr int kSpare = 8;
+    self->modify = modify;
+    self->epq = &modify->mt_epqstate;
+    self->rti = root->ri_RangeTableIndex;
+    self->base = root->ri_RelationDesc;
+    self->capacity = 1 + list_length(ListPartitions(RelationGetRelid(self->base))) + kSpare;
+    ResultRelInfo *results = static_cast<ResultRelInfo *>(MemoryContextAllocHuge(
+        modify->ps.state->es_query_cxt, sizeof(ResultRelInfo) * self->capacity));
+    results[0] = modify->resultRelInfo[0];
+    modify->resultRelInfo = results;
+}
+
+void LinkLockRows(Switch *self, LockRowsState *lock) {
+    self->epq = &lock->lr_epqstate;
+    ListCell *cell;
+    foreach (cell, lock->lr_arowMarks) {
+        ExecRowMark *mark = static_cast<ExecAuxRowMark *>(lfirst(cell))->rowmark;
+        if (mark->rowmarkId != self->rowmark)
+            continue;
+        self->mark = mark;
+        self->rti = mark->rti;
+        self->base = mark->relation;
+    }
+}
+
+bool Link(PlanState *node, void *context) {
+    bool is_modify = IsA(node, ModifyTableState);
+    if (is_modify || IsA(node, LockRowsState)) {
+        ListCell *switch_cell, *cell;
+        foreach (switch_cell, started) {
+            RowSwitch *below = static_cast<RowSwitch *>(lfirst(switch_cell));
+            if (outerPlanState(node) != &below->css.ss.ps)
+                continue;
+            foreach (cell, below->switches) {
+                Switch *self = static_cast<Switch *>(lfirst(cell));
+                if (is_modify)
+                    LinkModify(self, reinterpret_cast<ModifyTableState *>(node));
+                else
+                    LinkLockRows(self, reinterpret_cast<LockRowsState *>(node));
+            }
+        }
+    }
+    return compat::WalkPlanStates(node, Link, context);
+}
+
+void OnExecutorStart(QueryDesc *query, int flags) {
+    List *outer = started;
+    started = NIL;
+    if (previous_start)
+        previous_start(query, flags);
+    else
+        standard_ExecutorStart(query, flags);
+    if (started != NIL) {
+        MemoryContext caller = MemoryContextSwitchTo(query->estate->es_query_cxt);
+        ListCell *cell;
+        Link(query->planstate, nullptr);
+        foreach (cell, query->estate->es_subplanstates)
+            if (lfirst(cell))
+                Link(static_cast<PlanState *>(lfirst(cell)), nullptr);
+        MemoryContextSwitchTo(caller);
+    }
+    started = outer;
+}
+
+// --- The node ----------------------------------------------------------------
+
+PlanState *Child(CustomScanState *node) {
+    return static_cast<PlanState *>(linitial(node->custom_ps));
+}
+
+void Begin(CustomScanState *node, EState *estate, int flags) {
+    CustomScan *scan = reinterpret_cast<CustomScan *>(node->ss.ps.plan);
+    PlanState *child =
+        ExecInitNode(static_cast<Plan *>(linitial(scan->custom_plans)), estate, flags);
+    node->custom_ps = list_make1(child);
+    // The child's slot is passed on.
+    node->ss.ps.resultops = ExecGetResultSlotOps(child, &node->ss.ps.resultopsfixed);
+    node->ss.ps.resultopsset = true;
+    if (estate->es_epq_active || (flags & EXEC_FLAG_EXPLAIN_ONLY))
+        return;
+    ListCell *cell;
+    foreach (cell, scan->custom_private) {
+        Switch *self = palloc0_object(Switch);
+        self->rowmark = lfirst_int(cell);
+        self->column = ExecFindJunkAttributeInTlist(scan->scan.plan.targetlist,
+                                                    PartitionColumnName(self->rowmark));
+        if (self->column == InvalidAttrNumber)
+            elog(ERROR, "the rows to be changed come without their partition");
+        ToSwitch(node)->switches = lappend(ToSwitch(node)->switches, self);
+    }
+    started = lappend(started, node);
+}
+
+TupleTableSlot *Execute(CustomScanState *node) {
+    TupleTableSlot *row = ExecProcNode(Child(node));
+    ListCell *cell;
+    foreach (cell, ToSwitch(node)->switches) {
+        Switch *self = static_cast<Switch *>(lfirst(cell));
+        if (TupIsNull(row)) {
+            Finish(self);
+            continue;
+        }
+        bool isnull;
+        Datum partition = slot_getattr(row, self->column, &isnull);
+        if (!isnull) // null in an outer join
+            SwitchTo(self, DatumGetObjectId(partition));
+    }
+    return row;
+}
+
+void End(CustomScanState *node) {
+    ListCell *cell, *leaf;
+    foreach (cell, ToSwitch(node)->switches) {
+        Switch *self = static_cast<Switch *>(lfirst(cell));
+        foreach (leaf, self->opened)
+            table_close(static_cast<SwitchedLeaf *>(lfirst(leaf))->rel, NoLock);
+        self->leaves.Destroy();
+    }
+    ExecEndNode(Child(node));
+}
+
+void Rescan(CustomScanState *node) {
+    PlanState *child = Child(node);
+    if (node->ss.ps.chgParam)
+        UpdateChangedParamSet(child, node->ss.ps.chgParam);
+    if (!child->chgParam)
+        ExecReScan(child);
+}
+
+Node *CreateState(CustomScan *) {
+    RowSwitch *state = reinterpret_cast<RowSwitch *>(newNode(sizeof(RowSwitch), T_CustomScanState));
+    state->css.methods = &exec_methods;
+    return reinterpret_cast<Node *>(state);
+}
+
+} // namespace
+
+void InitializeRowSwitch() {
+    exec_methods.CustomName = kName;
+    exec_methods.BeginCustomScan = Begin;
+    exec_methods.ExecCustomScan = Execute;
+    exec_methods.EndCustomScan = End;
+    exec_methods.ReScanCustomScan = Rescan;
+    RegisterCustomScanMethods(&scan_methods);
+    previous_upper_paths = create_upper_paths_hook;
+    create_upper_paths_hook = OnUpperPaths;
+    previous_start = ExecutorStart_hook;
+    ExecutorStart_hook = OnExecutorStart;
+}
+
+} // namespace index_table

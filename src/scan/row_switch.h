@@ -1,0 +1,13 @@
+// Changing and locking rows that are found through index tables.
+//
+// PostgreSQL's executor expects a relation to change, or to lock rows of, for every partition from
+// the start. Here it has one, the base table itself; a node below it, the row switch, gives it the
+// partition that each row comes from when the row passes. All the rest, triggers, row movement,
+// foreign keys, RETURNING, checks, looking again at rows that others have changed, is PostgreSQL's.
+#pragma once
+
+namespace index_table {
+
+void InitializeRowSwitch();
+
+} // namespace index_table
