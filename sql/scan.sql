@@ -130,6 +130,21 @@ SELECT query, reads(query), same(query) FROM (VALUES
     ($$ SELECT town, count(*) FROM customers WHERE town IN ('Town 5', 'Town 6') GROUP BY town HAVING count(*) > 1 $$),
     ($$ SELECT row_number() OVER (ORDER BY customer_id), email FROM customers WHERE town = 'Town 5' $$)) AS q(query);
 
+-- Rows are changed and locked as well. What is left to PostgreSQL: the whole partition key, and what is no base table.
+SELECT query, reads(query) FROM (VALUES
+    ($$ SELECT * FROM customers WHERE email = 'User7@example.com' FOR UPDATE $$),
+    ($$ SELECT * FROM customers AS c, orders AS o WHERE c.email = 'User7@example.com' AND o.order_id = 1 FOR SHARE OF c SKIP LOCKED $$),
+    ($$ UPDATE customers SET balance = 1 WHERE email = 'User7@example.com' $$),
+    ($$ UPDATE customers SET balance = 1 FROM orders WHERE orders.email = customers.email AND order_id = 1 $$),
+    ($$ UPDATE orders SET amount = 1 FROM customers WHERE orders.order_id = 1 AND customers.email = 'User7@example.com' $$),
+    ($$ DELETE FROM customers WHERE email = 'User7@example.com' $$),
+    ($$ MERGE INTO customers USING orders ON orders.email = customers.email AND order_id = 1 WHEN MATCHED THEN DELETE $$),
+    ($$ WITH d AS (DELETE FROM customers WHERE email = 'User7@example.com' RETURNING *) SELECT * FROM d $$),
+    ($$ UPDATE customers SET balance = 1 $$),
+    ($$ UPDATE customers SET balance = 1 WHERE customer_id = 7 AND email = 'User7@example.com' $$),
+    ($$ DELETE FROM customers_p3 WHERE email = 'User7@example.com' $$),
+    ($$ INSERT INTO customers VALUES (7, 'User7@example.com') ON CONFLICT (customer_id) DO UPDATE SET balance = 7 $$)) AS q(query);
+
 -- What is left to PostgreSQL: few rows of many partitions are what index tables are for.
 SELECT query, reads(query) FROM (VALUES
     ($$ SELECT * FROM customers $$),
@@ -138,9 +153,6 @@ SELECT query, reads(query) FROM (VALUES
     ($$ SELECT * FROM customers WHERE customer_id = 7 AND email = 'User7@example.com' $$),
     ($$ SELECT xmin FROM customers WHERE email = 'User7@example.com' $$),
     ($$ SELECT * FROM customers TABLESAMPLE SYSTEM (50) WHERE email = 'User7@example.com' $$),
-    ($$ SELECT * FROM customers WHERE email = 'User7@example.com' FOR UPDATE $$),
-    ($$ UPDATE customers SET balance = 1 WHERE email = 'User7@example.com' $$),
-    ($$ DELETE FROM customers WHERE email = 'User7@example.com' $$),
     ($$ SELECT * FROM ONLY customers WHERE email = 'User7@example.com' $$),
     ($$ SELECT * FROM customers_p3 WHERE email = 'User7@example.com' $$)) AS q(query);
 SELECT count(*) FROM ONLY customers;
