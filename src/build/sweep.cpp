@@ -34,10 +34,8 @@ int64 DeleteEntries(const IndexTable *table, Relation rel, BlockNumber from, Blo
     while (writer && table_scan_getnextslot_tidrange(scan, ForwardScanDirection, slot)) {
         bool isnull;
         Datum number = slot_getattr(slot, attno, &isnull);
-        if (isnull || is_dead(DatumGetInt32(number))) {
-            DeleteStoredEntry(writer, RelationGetRelid(rel), &slot->tts_tid);
-            removed++;
-        }
+        if (isnull || is_dead(DatumGetInt32(number)))
+            removed += DeleteStoredEntry(writer, RelationGetRelid(rel), &slot->tts_tid);
         CHECK_FOR_INTERRUPTS();
     }
     table_endscan(scan);

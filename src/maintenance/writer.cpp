@@ -315,11 +315,11 @@ Outcome Judge(TM_Result result) {
 
 } // namespace
 
-void DeleteStoredEntry(EntryWriter *writer, Oid storage, ItemPointer tid) {
+bool DeleteStoredEntry(EntryWriter *writer, Oid storage, ItemPointer tid) {
     int number = 0;
     while (writer->partition_key && writer->partitions->oids[number] != storage)
         if (++number == writer->target_count)
-            return;
+            return false;
     if (!writer->targets[number])
         writer->targets[number] = OpenTarget(writer, storage, nullptr);
     Target *target = writer->targets[number];
@@ -334,6 +334,7 @@ void DeleteStoredEntry(EntryWriter *writer, Oid storage, ItemPointer tid) {
     } while (outcome == Outcome::Again);
     if (outcome == Outcome::Done && target->plan->general)
         ExecARDeleteTriggers(target->estate, target->relinfo, &current, nullptr, nullptr, false);
+    return outcome == Outcome::Done;
 }
 
 int RouteEntry(PartitionKey key, PartitionDesc partitions, Datum value, bool isnull) {

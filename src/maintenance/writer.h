@@ -40,8 +40,9 @@ bool ReplaceEntry(EntryWriter *writer, const Change &old_change, const Change &n
 // do not exist and make room.
 void RemoveDeadDuplicates(EntryWriter *writer, const Change &change);
 
-// Deletes the row at `tid` of the index table or of its partition `storage`.
-void DeleteStoredEntry(EntryWriter *writer, Oid storage, ItemPointer tid);
+// Deletes the row at `tid` of the index table or of its partition `storage`; false where another
+// transaction has.
+bool DeleteStoredEntry(EntryWriter *writer, Oid storage, ItemPointer tid);
 
 // The partition of a hash-partitioned index table that takes an entry with this value of the
 // partitioning column.
