@@ -19,10 +19,16 @@ void CreateIndexes(const IndexTable *table);
 // The first of those alone, not unique, under which entries are found; returns it.
 Oid CreateSearchIndex(const IndexTable *table);
 
-// Gives numbers and statement triggers to the leaves that have none, and takes away the numbers of
-// those that left. Rows of a leaf that joins with rows are entered into every index table. The
-// caller holds ShareRowExclusiveLock on the base table.
-int64 ReconcilePartitions(Relation base); // returns the number of entries made
+// Gives numbers and statement triggers to the leaves of a partition that joins. Their rows are
+// entered into every index table. The caller holds AccessExclusiveLock on the partition and what is
+// below it.
+void JoinPartition(Oid base, Oid partition);
+// Takes numbers and statement triggers from the leaves of a partition that left. The caller holds
+// AccessExclusiveLock on it; what is below it is locked.
+void LeavePartition(Oid base, Oid partition);
+// Both, for whatever joined or left while event triggers were off; returns the number of entries
+// made. The caller holds ShareRowExclusiveLock on the base table.
+int64 ReconcilePartitions(Relation base);
 
 // Gives numbers and statement triggers to leaves that have none, for a first index table.
 // The base table is not open.
@@ -46,9 +52,6 @@ const IndexTable *GetOwnIndexTable(Oid relid);
 // Removes entries whose partition number is out of use; returns how many. Blocks no writers. The
 // caller is in EnterOwner().
 int64 SweepEntries(const IndexTable *table);
-
-// Takes the statement triggers off a detached table and what is below it.
-void DropStatementTriggers(Oid detached);
 
 // Copies a new column of a base table into its denormalized index tables. The caller holds the lock
 // that ADD COLUMN takes.

@@ -62,14 +62,6 @@ void EnsureTriggers(Oid base) {
     AtEOXact_GUC(false, guc_level);
 }
 
-void DropStatementTriggers(Oid detached) {
-    if (!OidIsValid(detached))
-        return;
-    ListCell *cell;
-    foreach (cell, find_all_inheritors(detached, AccessExclusiveLock, nullptr))
-        DropTrigger(lfirst_oid(cell), kStatementTrigger);
-}
-
 void ForgetIndexTable(Oid index_table, Oid base) {
     // Where it was restored from a dump, nothing but the definition says whose log it is.
     DropLog(RecordedLog(index_table));
@@ -176,32 +168,73 @@ int64 EnterRows(Relation base, Oid leaf) {
     return entered;
 }
 
+// Whether a leaf is still below the base table, be it about to be detached concurrently.
+bool IsBelow(Oid base, Oid leaf) {
+    while (leaf != base && get_rel_relispartition(leaf))
+        leaf = get_partition_parent(leaf, true);
+    return leaf == base;
+}
+
+// Gives numbers to leaves, and enters their rows.
+int64 AddLeaves(Relation base, List *leaves) {
+    int64 entered = 0;
+    ListCell *cell;
+    foreach (cell, leaves) {
+        CheckJoiningLeaf(base, lfirst_oid(cell));
+        AddPartition(RelationGetRelid(base), lfirst_oid(cell));
+    }
+    foreach (cell, leaves)
+        if (!IsEmpty(lfirst_oid(cell)))
+            entered += EnterRows(base, lfirst_oid(cell));
+    return entered;
+}
+
 } // namespace
 
+void JoinPartition(Oid base_relid, Oid partition) {
+    Relation base = relation_open(base_relid, AccessShareLock);
+    OwnerContext owner = EnterOwner(base->rd_rel->relowner);
+    List *joined = NIL;
+    ListCell *cell;
+    foreach (cell, FindLeaves(partition, NoLock)) // CREATE TABLE IF NOT EXISTS may have made none
+        if (!FindPartitionNumber(lfirst_oid(cell)))
+            joined = lappend_oid(joined, lfirst_oid(cell));
+    foreach (cell, joined)
+        LockRelationOid(lfirst_oid(cell), ShareRowExclusiveLock);
+    foreach (cell, find_all_inheritors(partition, NoLock, nullptr))
+        CreateStatementTrigger(lfirst_oid(cell));
+    AddLeaves(base, joined);
+    LeaveOwner(owner);
+    relation_close(base, NoLock);
+}
+
+void LeavePartition(Oid base, Oid partition) {
+    // Somebody may have dropped it while DETACH CONCURRENTLY waited, and made another of that name.
+    if (get_rel_relispartition(partition) || ListIndexTables(partition) != NIL)
+        return;
+    ListCell *cell;
+    foreach (cell, find_all_inheritors(partition, AccessExclusiveLock, nullptr)) {
+        std::optional<PartitionNumber> number = FindPartitionNumber(lfirst_oid(cell));
+        if (number && number->base == base)
+            RetirePartition(lfirst_oid(cell));
+        DropTrigger(lfirst_oid(cell), kStatementTrigger);
+    }
+}
+
 int64 ReconcilePartitions(Relation base) {
-    int64 entered = 0;
     Oid relid = RelationGetRelid(base);
     List *known = ListPartitions(relid);
     List *leaves = FindLeaves(relid, ShareRowExclusiveLock);
-    List *joined = list_difference_oid(leaves, known);
-    List *left = list_difference_oid(known, leaves);
-    if (joined == NIL && left == NIL)
-        return entered;
     OwnerContext owner = EnterOwner(base->rd_rel->relowner);
     ListCell *cell;
-    foreach (cell, left) {
-        RetirePartition(lfirst_oid(cell));
-        DropTrigger(lfirst_oid(cell), kStatementTrigger);
-    }
-    foreach (cell, joined) {
-        CheckJoiningLeaf(base, lfirst_oid(cell));
-        AddPartition(relid, lfirst_oid(cell));
-    }
+    foreach (cell, list_difference_oid(known, leaves))
+        if (!IsBelow(relid, lfirst_oid(cell))) {
+            RetirePartition(lfirst_oid(cell));
+            DropTrigger(lfirst_oid(cell), kStatementTrigger);
+        }
     foreach (cell, find_all_inheritors(relid, NoLock, nullptr))
         CreateStatementTrigger(lfirst_oid(cell));
-    foreach (cell, joined)
-        if (!IsEmpty(lfirst_oid(cell)))
-            entered += EnterRows(base, lfirst_oid(cell));
+    int64 entered = AddLeaves(base, list_difference_oid(leaves, known));
     LeaveOwner(owner);
     return entered;
 }

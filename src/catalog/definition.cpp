@@ -288,6 +288,8 @@ void ForgetIncludedColumn(Oid base, const char *name) {
 
 // The transaction is that of the definition's row: a new version of it will do.
 void NoteBuild(Oid relid) {
+    // Partitions may join in different places of the tree at a time, under no lock in common.
+    LockDatabaseObject(RelationRelationId, relid, 0, ExclusiveLock);
     CatalogScan scan("definition", "definition_pkey", F_OIDEQ, ObjectIdGetDatum(relid),
                      RowExclusiveLock);
     if (HeapTuple tuple = scan.Next())

@@ -16,6 +16,10 @@ EventTriggerData *GetEvent(FunctionCallInfo fcinfo) {
     return reinterpret_cast<EventTriggerData *>(fcinfo->context);
 }
 
+Oid FindRelation(const RangeVar *name) {
+    return RangeVarGetRelid(name, NoLock, true);
+}
+
 // The topmost table that a relation is a partition of; itself where it is none.
 Oid RootOf(Oid relid) {
     if (!get_rel_relispartition(relid))
@@ -117,7 +121,7 @@ void RefuseNewLayout(AlterTableStmt *statement, const IndexTable *table) {
 void RefuseNewColumnName(RenameStmt *statement) {
     if (statement->renameType != OBJECT_COLUMN || !statement->relation)
         return;
-    Oid relid = RangeVarGetRelid(statement->relation, NoLock, true);
+    Oid relid = FindRelation(statement->relation);
     const IndexTable *table = OidIsValid(relid) ? FindIndexTable(relid) : nullptr;
     if (table && IsOwnColumn(table, statement->subname))
         RaiseOwnColumn(table, statement->subname);
@@ -125,7 +129,7 @@ void RefuseNewColumnName(RenameStmt *statement) {
 
 // Before the command: refuses what index tables cannot follow.
 void RefuseBeforeAlter(AlterTableStmt *statement) {
-    Oid relid = RangeVarGetRelid(statement->relation, NoLock, true);
+    Oid relid = FindRelation(statement->relation);
     if (OidIsValid(relid))
         if (const IndexTable *table = FindIndexTable(RootOf(relid)))
             RefuseNewLayout(statement, table);
@@ -151,22 +155,26 @@ void RefuseBeforeAlter(AlterTableStmt *statement) {
     }
 }
 
-void FollowPartitions(Oid relid) {
-    if (!OidIsValid(relid))
-        return;
-    Oid root = RootOf(relid);
-    if (!IsBase(root))
-        return;
-    LockRelationOid(root, ShareRowExclusiveLock);
-    Relation base = relation_open(root, NoLock);
-    ReconcilePartitions(base);
-    relation_close(base, NoLock);
+// What joins or leaves is locked by the command. The base table is not locked beyond what the
+// command does: who writes to it holds that lock, and may come to want one that the command holds.
+void FollowJoin(const RangeVar *name) {
+    Oid partition = FindRelation(name);
+    Oid root = RootOf(partition);
+    if (root != partition && IsBase(root))
+        JoinPartition(root, partition);
+}
+
+void FollowDetach(Oid parent, const RangeVar *name) {
+    Oid partition = FindRelation(name);
+    Oid root = RootOf(parent);
+    if (OidIsValid(partition) && IsBase(root))
+        LeavePartition(root, partition);
 }
 
 // A base table stays the root of its partitions, and has no children by inheritance: rows would
 // be reached, or enter, past its index tables.
 void RefuseNewParent(RangeVar *child) {
-    Oid relid = RangeVarGetRelid(child, NoLock, true);
+    Oid relid = FindRelation(child);
     if (const IndexTable *table = OidIsValid(relid) ? FindIndexTable(relid) : nullptr)
         RaiseCannotFollow(psprintf("make \"%s\" a partition", child->relname), table);
     if (IsBase(relid))
@@ -178,7 +186,7 @@ void RefuseNewChild(List *parents) {
     ListCell *cell;
     foreach (cell, parents) {
         RangeVar *parent = lfirst_node(RangeVar, cell);
-        Oid relid = RangeVarGetRelid(parent, NoLock, true);
+        Oid relid = FindRelation(parent);
         if (IsBase(relid) && get_rel_relkind(relid) == RELKIND_RELATION)
             RaiseCannotFollow(psprintf("inherit from \"%s\"", parent->relname),
                               FindBase(relid)->tables[0]);
@@ -200,24 +208,20 @@ void ChangeOwner(Oid base, RoleSpec *owner) {
 }
 
 void FollowAlterTable(AlterTableStmt *statement) {
-    Oid relid = RangeVarGetRelid(statement->relation, NoLock, true);
+    Oid relid = FindRelation(statement->relation);
     if (!OidIsValid(relid))
         return;
-    bool moves_partitions = false;
     ListCell *cell;
     foreach (cell, statement->cmds) {
         AlterTableCmd *command = lfirst_node(AlterTableCmd, cell);
         switch (command->subtype) {
         case AT_AttachPartition:
             RefuseNewParent(castNode(PartitionCmd, command->def)->name);
-            moves_partitions = true;
+            FollowJoin(castNode(PartitionCmd, command->def)->name);
             break;
         case AT_DetachPartition:
         case AT_DetachPartitionFinalize:
-            moves_partitions = true;
-            if (IsBase(RootOf(relid)))
-                DropStatementTriggers(
-                    RangeVarGetRelid(castNode(PartitionCmd, command->def)->name, NoLock, true));
+            FollowDetach(relid, castNode(PartitionCmd, command->def)->name);
             break;
         case AT_AddColumn:
             if (IsBase(relid))
@@ -233,13 +237,11 @@ void FollowAlterTable(AlterTableStmt *statement) {
             break;
         }
     }
-    if (moves_partitions)
-        FollowPartitions(relid);
 }
 
 void FollowCreate(CreateStmt *statement) {
     if (statement->partbound)
-        FollowPartitions(RangeVarGetRelid(statement->relation, NoLock, true));
+        FollowJoin(statement->relation);
     else
         RefuseNewChild(statement->inhRelations);
 }

@@ -119,14 +119,20 @@ bool IsBeingDetached(Oid relid, Snapshot snapshot) {
     return detached;
 }
 
+// The partition with a number; InvalidOid where the snapshot does not show it. What is about to be
+// detached is not to be locked either: whoever finishes that may be waiting for this snapshot.
+Oid FindReadable(const LeafReader *reader, int32 partition_id) {
+    Oid relid = FindPartition(reader->table->base, partition_id);
+    return OidIsValid(relid) && !IsBeingDetached(relid, reader->snapshot) ? relid : InvalidOid;
+}
+
 void OpenPartition(LeafReader *reader, OpenLeaf *leaf) {
-    Oid relid = FindPartition(reader->table->base, leaf->partition_id);
+    Oid relid = FindReadable(reader, leaf->partition_id);
     Relation rel = OidIsValid(relid) ? try_relation_open(relid, AccessShareLock) : nullptr;
     if (!rel)
         return;
     // Waiting for the lock may have changed it.
-    if (FindPartition(reader->table->base, leaf->partition_id) != relid ||
-        IsBeingDetached(relid, reader->snapshot)) {
+    if (FindReadable(reader, leaf->partition_id) != relid) {
         relation_close(rel, NoLock);
         return;
     }
@@ -213,11 +219,10 @@ bool IsReadable(LeafReader *reader, int32 partition_id) {
     if (!leaf->is_known) {
         // Locked like a partition that is read: what has been shown must not be truncated before
         // the transaction ends.
-        Oid relid = FindPartition(reader->table->base, partition_id);
+        Oid relid = FindReadable(reader, partition_id);
         if (OidIsValid(relid)) {
             LockRelationOid(relid, AccessShareLock);
-            leaf->is_readable = FindPartition(reader->table->base, partition_id) == relid &&
-                                !IsBeingDetached(relid, reader->snapshot);
+            leaf->is_readable = FindReadable(reader, partition_id) == relid;
         }
         leaf->is_known = true;
     }
