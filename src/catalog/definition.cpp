@@ -470,6 +470,29 @@ void RetirePartition(Oid leaf) {
         CacheInvalidateRelcacheByRelid(leaf);
 }
 
+namespace {
+
+// Stands for all partitions of a base table.
+constexpr uint16 kTruncation = 1;
+
+} // namespace
+
+void RenumberPartition(Oid leaf) {
+    std::optional<PartitionNumber> number = FindPartitionNumber(leaf);
+    if (!number)
+        return;
+    // Conflicts with nothing that is ever held.
+    LockDatabaseObject(RelationRelationId, number->base, kTruncation, RowExclusiveLock);
+    RetirePartition(leaf);
+    AddPartition(number->base, leaf);
+}
+
+void WaitForTruncations(Oid base) {
+    LOCKTAG tag;
+    SET_LOCKTAG_OBJECT(tag, MyDatabaseId, RelationRelationId, base, kTruncation);
+    WaitForLockers(tag, ShareLock, false);
+}
+
 void DeletePartitions(Oid base) {
     DeleteRow("partition", "partition_base_idx", F_OIDEQ, ObjectIdGetDatum(base));
     DeleteRow("retired_partition", "retired_partition_base_idx", F_OIDEQ, ObjectIdGetDatum(base));

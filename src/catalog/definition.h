@@ -134,7 +134,7 @@ uint64 CacheGeneration();
 void Invalidate(Oid base);
 
 // Writers. Callers hold at least ShareRowExclusiveLock on the base table (a lock on the leaf that
-// excludes writers suffices for RenumberPartition and RetirePartition).
+// excludes writers suffices for AddPartition, RetirePartition, RenumberPartition and NoteBuild).
 void InsertDefinition(Relation base, const Definition &definition);
 void DeleteDefinition(Oid relid);
 // Writes the names in a definition anew: `table` was parsed before something it refers to (a
@@ -157,6 +157,12 @@ void ForgetLoadedPartitions(Oid relid);
 void ForgetIncludedColumn(Oid base, const char *name);
 int32 AddPartition(Oid base, Oid leaf);
 void RetirePartition(Oid leaf);
+// Gives a leaf that is being truncated another number.
+void RenumberPartition(Oid leaf);
+// Waits for transactions that have truncated partitions of a base table. A query that reads every
+// partition waits for their locks, and takes its snapshot then; one that opens partitions as it
+// goes on would miss what those transactions have put in the place of the truncated rows.
+void WaitForTruncations(Oid base);
 // Numbers out of use of which an index table may still store entries, a list of integers. A vacuum
 // of the index table has removed those of `numbers`.
 List *ListRetiredNumbers(Oid index_table);
