@@ -228,8 +228,8 @@ SQL_FUNCTION(index_table_repair) {
     SweepEntries(table); // dead entries are no problems, but should go
     int64 problems = 0;
     if (has_strangers || CountProblems(base, table) > 0) {
+        LockRelationOid(table->base, ShareRowExclusiveLock); // first, as writers do
         FindLeaves(table->base, ShareRowExclusiveLock);
-        LockRelationOid(table->base, ShareRowExclusiveLock);
         problems = ReconcilePartitions(base);
         // The lock may have been waited for, and numbers given.
         problems += RepairEntries(base, GetIndexTable(table->relid));
