@@ -127,6 +127,25 @@ void RefuseNewColumnName(RenameStmt *statement) {
         RaiseOwnColumn(table, statement->subname);
 }
 
+// A command that drops an index table with its base table, or with a column, locks the base table
+// first. A concurrent build goes the other way round: it must be over before.
+void WaitForBuild(const IndexTable *table) {
+    if (OidIsValid(table->log))
+        LockRelationOid(table->relid, ShareUpdateExclusiveLock);
+}
+
+void WaitBeforeDrop(DropStmt *statement) {
+    if (statement->removeType != OBJECT_TABLE)
+        return;
+    ListCell *cell;
+    foreach (cell, statement->objects) {
+        Oid relid = FindRelation(makeRangeVarFromNameList(lfirst_node(List, cell)));
+        if (const Base *base = OidIsValid(relid) ? FindBase(relid) : nullptr)
+            for (const IndexTable *table : std::span(base->tables, base->table_count))
+                WaitForBuild(table);
+    }
+}
+
 // Before the command: refuses what index tables cannot follow.
 void RefuseBeforeAlter(AlterTableStmt *statement) {
     Oid relid = FindRelation(statement->relation);
@@ -147,6 +166,8 @@ void RefuseBeforeAlter(AlterTableStmt *statement) {
             if (compat::SetsExpression(command) && attno > 0 && UsesColumn(table, attno))
                 RaiseCannotFollow(psprintf("alter the expression of column \"%s\"", command->name),
                                   table);
+            if (command->subtype == AT_DropColumn && attno > 0 && UsesColumn(table, attno))
+                WaitForBuild(table);
             if (command->subtype == AT_SetLogged)
                 RaiseCannotFollow("make the table logged", table);
             if (command->subtype == AT_SetUnLogged)
@@ -321,6 +342,8 @@ SQL_FUNCTION(index_table_on_ddl_start) {
         RememberDefinitions();
     else if (IsA(event->parsetree, AlterTableStmt))
         RefuseBeforeAlter(reinterpret_cast<AlterTableStmt *>(event->parsetree));
+    else if (IsA(event->parsetree, DropStmt))
+        WaitBeforeDrop(reinterpret_cast<DropStmt *>(event->parsetree));
     PG_RETURN_NULL();
 }
 
