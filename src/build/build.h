@@ -23,9 +23,9 @@ Oid CreateSearchIndex(const IndexTable *table);
 // entered into every index table. The caller holds AccessExclusiveLock on the partition and what is
 // below it.
 void JoinPartition(Oid base, Oid partition);
-// Takes numbers and statement triggers from the leaves of a partition that left. The caller holds
-// AccessExclusiveLock on it; what is below it is locked.
-void LeavePartition(Oid base, Oid partition);
+// Takes numbers and statement triggers from the leaves of a partition that left, if it did. The
+// caller holds AccessExclusiveLock on it; what is below it is locked.
+void LeavePartition(Oid partition);
 // Both, for whatever joined or left while event triggers were off; returns the number of entries
 // made. The caller holds ShareRowExclusiveLock on the base table.
 int64 ReconcilePartitions(Relation base);

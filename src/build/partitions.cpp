@@ -155,6 +155,10 @@ int64 EnterRows(Relation base, Oid leaf) {
     for (IndexTable *table : std::span(known->tables, known->table_count)) {
         if (OidIsValid(table->log)) // being built: its turn comes
             continue;
+        // Whoever drops it may lock nothing that a partition of a partition does.
+        LockRelationOid(table->relid, RowExclusiveLock);
+        if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(table->relid)))
+            continue;
         Progress *progress = BeginProgress(table->base, table->relid, ShareRowExclusiveLock);
         StartCounting(progress, list_make1_oid(leaf), 0);
         ReportPhase(progress, Phase::Loading);
@@ -166,13 +170,6 @@ int64 EnterRows(Relation base, Oid leaf) {
         EndProgress(progress);
     }
     return entered;
-}
-
-// Whether a leaf is still below the base table, be it about to be detached concurrently.
-bool IsBelow(Oid base, Oid leaf) {
-    while (leaf != base && get_rel_relispartition(leaf))
-        leaf = get_partition_parent(leaf, true);
-    return leaf == base;
 }
 
 // Gives numbers to leaves, and enters their rows.
@@ -187,6 +184,18 @@ int64 AddLeaves(Relation base, List *leaves) {
         if (!IsEmpty(lfirst_oid(cell)))
             entered += EnterRows(base, lfirst_oid(cell));
     return entered;
+}
+
+void LeaveTree(Oid relid) {
+    if (FindPartitionNumber(relid) || OidIsValid(get_trigger_oid(relid, kStatementTrigger, true))) {
+        LockRelationOid(relid, AccessExclusiveLock);
+        RetirePartition(relid);
+        DropTrigger(relid, kStatementTrigger);
+    }
+    // Those too that are about to be detached from it.
+    ListCell *cell;
+    foreach (cell, find_inheritance_children_extended(relid, false, NoLock, nullptr, nullptr))
+        LeaveTree(lfirst_oid(cell));
 }
 
 } // namespace
@@ -208,17 +217,10 @@ void JoinPartition(Oid base_relid, Oid partition) {
     relation_close(base, NoLock);
 }
 
-void LeavePartition(Oid base, Oid partition) {
+void LeavePartition(Oid partition) {
     // Somebody may have dropped it while DETACH CONCURRENTLY waited, and made another of that name.
-    if (get_rel_relispartition(partition) || ListIndexTables(partition) != NIL)
-        return;
-    ListCell *cell;
-    foreach (cell, find_all_inheritors(partition, AccessExclusiveLock, nullptr)) {
-        std::optional<PartitionNumber> number = FindPartitionNumber(lfirst_oid(cell));
-        if (number && number->base == base)
-            RetirePartition(lfirst_oid(cell));
-        DropTrigger(lfirst_oid(cell), kStatementTrigger);
-    }
+    if (!get_rel_relispartition(partition) && ListIndexTables(partition) == NIL)
+        LeaveTree(partition);
 }
 
 int64 ReconcilePartitions(Relation base) {
@@ -228,7 +230,7 @@ int64 ReconcilePartitions(Relation base) {
     OwnerContext owner = EnterOwner(base->rd_rel->relowner);
     ListCell *cell;
     foreach (cell, list_difference_oid(known, leaves))
-        if (!IsBelow(relid, lfirst_oid(cell))) {
+        if (RootOf(lfirst_oid(cell)) != relid) {
             RetirePartition(lfirst_oid(cell));
             DropTrigger(lfirst_oid(cell), kStatementTrigger);
         }

@@ -500,6 +500,37 @@ void DeletePartitions(Oid base) {
     Invalidate(base);
 }
 
+namespace {
+
+// InvalidOid where the partition has just been detached.
+Oid ParentOf(Oid partition) {
+    Relation inherits = table_open(InheritsRelationId, AccessShareLock);
+    ScanKeyData key;
+    ScanKeyInit(&key, Anum_pg_inherits_inhrelid, BTEqualStrategyNumber, F_OIDEQ,
+                ObjectIdGetDatum(partition));
+    SysScanDesc scan =
+        systable_beginscan(inherits, InheritsRelidSeqnoIndexId, true, nullptr, 1, &key);
+    HeapTuple tuple = systable_getnext(scan);
+    Oid parent = HeapTupleIsValid(tuple)
+                     ? reinterpret_cast<Form_pg_inherits>(GETSTRUCT(tuple))->inhparent
+                     : InvalidOid;
+    systable_endscan(scan);
+    table_close(inherits, AccessShareLock);
+    return parent;
+}
+
+} // namespace
+
+Oid RootOf(Oid relid) {
+    while (get_rel_relispartition(relid)) {
+        Oid parent = ParentOf(relid);
+        if (!OidIsValid(parent))
+            break;
+        relid = parent;
+    }
+    return relid;
+}
+
 List *ListPartitions(Oid base) {
     List *leaves = NIL;
     CatalogScan scan("partition", "partition_base_idx", F_OIDEQ, ObjectIdGetDatum(base),

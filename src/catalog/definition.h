@@ -111,6 +111,10 @@ const IndexTable *GetIndexTable(Oid relid);
 // Raises 55000 where an index table is not complete.
 void CheckIsComplete(const IndexTable *table);
 
+// The topmost table that a relation is a partition of; itself where it is none. A partition that is
+// about to be detached concurrently still is one.
+Oid RootOf(Oid relid);
+
 struct PartitionNumber {
     int32 id;
     Oid base;

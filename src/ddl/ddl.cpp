@@ -20,14 +20,6 @@ Oid FindRelation(const RangeVar *name) {
     return RangeVarGetRelid(name, NoLock, true);
 }
 
-// The topmost table that a relation is a partition of; itself where it is none.
-Oid RootOf(Oid relid) {
-    if (!get_rel_relispartition(relid))
-        return relid;
-    List *ancestors = get_partition_ancestors(relid);
-    return ancestors ? llast_oid(ancestors) : relid;
-}
-
 bool IsBase(Oid relid) {
     return OidIsValid(relid) && ListIndexTables(relid) != NIL;
 }
@@ -185,11 +177,10 @@ void FollowJoin(const RangeVar *name) {
         JoinPartition(root, partition);
 }
 
-void FollowDetach(Oid parent, const RangeVar *name) {
+void FollowDetach(const RangeVar *name) {
     Oid partition = FindRelation(name);
-    Oid root = RootOf(parent);
-    if (OidIsValid(partition) && IsBase(root))
-        LeavePartition(root, partition);
+    if (OidIsValid(partition))
+        LeavePartition(partition);
 }
 
 // A base table stays the root of its partitions, and has no children by inheritance: rows would
@@ -242,7 +233,7 @@ void FollowAlterTable(AlterTableStmt *statement) {
             break;
         case AT_DetachPartition:
         case AT_DetachPartitionFinalize:
-            FollowDetach(relid, castNode(PartitionCmd, command->def)->name);
+            FollowDetach(castNode(PartitionCmd, command->def)->name);
             break;
         case AT_AddColumn:
             if (IsBase(relid))
