@@ -22,14 +22,25 @@ void CreateIndexes(const IndexTable *table);
 // The first of those alone, not unique, under which entries are found; returns it.
 Oid CreateSearchIndex(const IndexTable *table);
 
-// Gives numbers and statement triggers to the leaves that have none, and takes away the numbers of
-// those that left. Rows of a leaf that joins with rows are entered into every index table. The
-// caller holds ShareRowExclusiveLock on the base table.
-int64 ReconcilePartitions(Relation base); // returns the number of entries made
+// Gives numbers and statement triggers to the leaves of a partition that joins. Their rows are
+// entered into every index table. The caller holds AccessExclusiveLock on the partition and what is
+// below it.
+void JoinPartition(Oid base, Oid partition);
+// Takes numbers and statement triggers from the leaves of a partition that left, if it did. The
+// caller holds AccessExclusiveLock on it; what is below it is locked.
+void LeavePartition(Oid partition);
+// Both, for whatever joined or left while event triggers were off; returns the number of entries
+// made. The caller holds ShareRowExclusiveLock on the base table.
+int64 ReconcilePartitions(Relation base);
 
 // Gives numbers and statement triggers to leaves that have none, for a first index table.
 // The base table is not open.
 void RegisterPartitions(Oid base, List *leaves);
+
+// Takes ShareRowExclusiveLock on a base table and everything below it. While it waits for somebody
+// who has written to a partition, it holds nothing: whoever did may come to write to the base
+// table.
+void LockOutWriters(Oid base);
 
 // The leaves of a base table, locked in `mode`; itself where it is not partitioned.
 List *FindLeaves(Oid base, LOCKMODE mode);
@@ -53,9 +64,6 @@ const IndexTable *GetOwnIndexTable(Oid relid);
 // Removes entries whose partition number is out of use; returns how many. Blocks no writers. The
 // caller is in EnterOwner().
 int64 SweepEntries(const IndexTable *table);
-
-// Takes the statement triggers off a detached table and what is below it.
-void DropStatementTriggers(Oid detached);
 
 // Raises for tables with a column that is stored nowhere: neither triggers nor scans see its value.
 void RefuseVirtualColumns(Relation base);

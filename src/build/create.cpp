@@ -359,6 +359,8 @@ Oid Create(const CreateArguments &arguments, bool concurrently) {
         aclcheck_error(ACLCHECK_NOT_OWNER, get_relkind_objtype(get_rel_relkind(arguments.base)),
                        get_rel_name(arguments.base));
     FlushChanges();
+    if (concurrently)
+        LockOutWriters(arguments.base);
     Relation base = relation_open(arguments.base, ShareRowExclusiveLock);
     CheckBase(base);
     CheckTableNotInUse(base, "create an index table over");

@@ -288,8 +288,7 @@ void Index(Oid relid) {
 // that.
 bool Complete(Oid relid) {
     const IndexTable *table = Reopen(relid);
-    LockRelationOid(table->base, ShareRowExclusiveLock); // first, as writers do
-    FindLeaves(table->base, ShareRowExclusiveLock);
+    LockOutWriters(table->base);
     table = Reopen(relid);
     Oid leaf;
     if (FindUnloaded(table, &leaf) != 0)

@@ -49,6 +49,44 @@ List *FindLeaves(Oid base, LOCKMODE mode) {
     return leaves;
 }
 
+namespace {
+
+// Locks the base table, and what is below it if that can be done at once; else nothing, and returns
+// what was in the way.
+Oid TryLockOutWriters(Oid base) {
+    LockRelationOid(base, ShareRowExclusiveLock);
+    List *locked = list_make1_oid(base);
+    ListCell *cell;
+    foreach (cell, find_all_inheritors(base, NoLock, nullptr)) {
+        Oid relid = lfirst_oid(cell);
+        if (relid == base)
+            continue;
+        if (!ConditionalLockRelationOid(relid, ShareRowExclusiveLock)) {
+            foreach (cell, locked)
+                UnlockRelationOid(lfirst_oid(cell), ShareRowExclusiveLock);
+            return relid;
+        }
+        locked = lappend_oid(locked, relid);
+    }
+    return InvalidOid;
+}
+
+} // namespace
+
+void LockOutWriters(Oid base) {
+    constexpr int kAttempts = 100; // then in their way after all
+    for (int i = 0; i < kAttempts; i++) {
+        Oid busy = TryLockOutWriters(base);
+        if (!OidIsValid(busy))
+            break;
+        LOCKTAG tag;
+        SET_LOCKTAG_RELATION(tag, MyDatabaseId, busy);
+        WaitForLockers(tag, ShareRowExclusiveLock, false);
+    }
+    LockRelationOid(base, ShareRowExclusiveLock);
+    find_all_inheritors(base, ShareRowExclusiveLock, nullptr);
+}
+
 void EnsureTriggers(Oid base) {
     if (OidIsValid(get_trigger_oid(base, kRowTrigger, true)))
         return;
@@ -60,14 +98,6 @@ void EnsureTriggers(Oid base) {
     // Logical replication's workers run as replicas, and must maintain what they change.
     Execute(psprintf("ALTER TABLE %s ENABLE ALWAYS TRIGGER %s", name, kRowTrigger));
     AtEOXact_GUC(false, guc_level);
-}
-
-void DropStatementTriggers(Oid detached) {
-    if (!OidIsValid(detached))
-        return;
-    ListCell *cell;
-    foreach (cell, find_all_inheritors(detached, AccessExclusiveLock, nullptr))
-        DropTrigger(lfirst_oid(cell), kStatementTrigger);
 }
 
 void ForgetIndexTable(Oid index_table, Oid base) {
@@ -162,6 +192,10 @@ int64 EnterRows(Relation base, Oid leaf) {
     for (IndexTable *table : std::span(known->tables, known->table_count)) {
         if (OidIsValid(table->log)) // being built: its turn comes
             continue;
+        // Whoever drops it may lock nothing that a partition of a partition does.
+        LockRelationOid(table->relid, RowExclusiveLock);
+        if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(table->relid)))
+            continue;
         Progress *progress = BeginProgress(table->base, table->relid, ShareRowExclusiveLock);
         StartCounting(progress, list_make1_oid(leaf), 0);
         ReportPhase(progress, Phase::Loading);
@@ -175,32 +209,71 @@ int64 EnterRows(Relation base, Oid leaf) {
     return entered;
 }
 
+// Gives numbers to leaves, and enters their rows.
+int64 AddLeaves(Relation base, List *leaves) {
+    int64 entered = 0;
+    ListCell *cell;
+    foreach (cell, leaves) {
+        CheckJoiningLeaf(base, lfirst_oid(cell));
+        AddPartition(RelationGetRelid(base), lfirst_oid(cell));
+    }
+    foreach (cell, leaves)
+        if (!IsEmpty(lfirst_oid(cell)))
+            entered += EnterRows(base, lfirst_oid(cell));
+    return entered;
+}
+
+void LeaveTree(Oid relid) {
+    if (FindPartitionNumber(relid) || OidIsValid(get_trigger_oid(relid, kStatementTrigger, true))) {
+        LockRelationOid(relid, AccessExclusiveLock);
+        RetirePartition(relid);
+        DropTrigger(relid, kStatementTrigger);
+    }
+    // Those too that are about to be detached from it.
+    ListCell *cell;
+    foreach (cell, find_inheritance_children_extended(relid, false, NoLock, nullptr, nullptr))
+        LeaveTree(lfirst_oid(cell));
+}
+
 } // namespace
 
+void JoinPartition(Oid base_relid, Oid partition) {
+    Relation base = relation_open(base_relid, AccessShareLock);
+    OwnerContext owner = EnterOwner(base->rd_rel->relowner);
+    List *joined = NIL;
+    ListCell *cell;
+    foreach (cell, FindLeaves(partition, NoLock)) // CREATE TABLE IF NOT EXISTS may have made none
+        if (!FindPartitionNumber(lfirst_oid(cell)))
+            joined = lappend_oid(joined, lfirst_oid(cell));
+    foreach (cell, joined)
+        LockRelationOid(lfirst_oid(cell), ShareRowExclusiveLock);
+    foreach (cell, find_all_inheritors(partition, NoLock, nullptr))
+        CreateStatementTrigger(lfirst_oid(cell));
+    AddLeaves(base, joined);
+    LeaveOwner(owner);
+    relation_close(base, NoLock);
+}
+
+void LeavePartition(Oid partition) {
+    // Somebody may have dropped it while DETACH CONCURRENTLY waited, and made another of that name.
+    if (!get_rel_relispartition(partition) && ListIndexTables(partition) == NIL)
+        LeaveTree(partition);
+}
+
 int64 ReconcilePartitions(Relation base) {
-    int64 entered = 0;
     Oid relid = RelationGetRelid(base);
     List *known = ListPartitions(relid);
     List *leaves = FindLeaves(relid, ShareRowExclusiveLock);
-    List *joined = list_difference_oid(leaves, known);
-    List *left = list_difference_oid(known, leaves);
-    if (joined == NIL && left == NIL)
-        return entered;
     OwnerContext owner = EnterOwner(base->rd_rel->relowner);
     ListCell *cell;
-    foreach (cell, left) {
-        RetirePartition(lfirst_oid(cell));
-        DropTrigger(lfirst_oid(cell), kStatementTrigger);
-    }
-    foreach (cell, joined) {
-        CheckJoiningLeaf(base, lfirst_oid(cell));
-        AddPartition(relid, lfirst_oid(cell));
-    }
+    foreach (cell, list_difference_oid(known, leaves))
+        if (RootOf(lfirst_oid(cell)) != relid) {
+            RetirePartition(lfirst_oid(cell));
+            DropTrigger(lfirst_oid(cell), kStatementTrigger);
+        }
     foreach (cell, find_all_inheritors(relid, NoLock, nullptr))
         CreateStatementTrigger(lfirst_oid(cell));
-    foreach (cell, joined)
-        if (!IsEmpty(lfirst_oid(cell)))
-            entered += EnterRows(base, lfirst_oid(cell));
+    int64 entered = AddLeaves(base, list_difference_oid(leaves, known));
     LeaveOwner(owner);
     return entered;
 }

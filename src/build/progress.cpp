@@ -205,13 +205,17 @@ SQL_FUNCTION(index_table_count_row) {
         Attach(ticket);
     if (!counter.current || counter.current->leaf != leaf_oid) {
         SharedLeaf *leaf = FindLeafOf(counter.shared, leaf_oid);
-        if (!leaf)
+        if (!leaf) {
+            // It may have joined since the leaves were listed.
+            if (std::optional<PartitionNumber> number = FindPartitionNumber(leaf_oid))
+                PG_RETURN_INT32(number->id);
             ereport(ERROR,
                     (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
                      errmsg("partition \"%s\" is not registered with the index tables of its table",
                             get_rel_name(leaf_oid)),
                      errdetail("It was attached while event triggers were off."),
                      errhint("Call index_table.repair().")));
+        }
         EnterLeaf(leaf);
     }
     if (++counter.unreported >= kReportEvery)

@@ -59,12 +59,6 @@ bool IsInKeyColumn(const KeyColumn &column, AttrNumber attno) {
     return IsIn(ReferencedColumns(nullptr, column), attno);
 }
 
-bool Uses(const IndexTable *table, AttrNumber attno) {
-    return IsCopied(table, attno) || IsInExpression(table, attno) ||
-           std::any_of(table->key.columns, table->key.columns + table->key.count,
-                       [=](const KeyColumn &column) { return column.attno == attno; });
-}
-
 // --- After -------------------------------------------------------------------
 
 struct ColumnType {
@@ -110,6 +104,12 @@ void ChangeTypes(Relation base, const IndexTable *table, bool is_empty) {
 
 } // namespace
 
+bool UsesColumn(const IndexTable *table, AttrNumber attno) {
+    return IsCopied(table, attno) || IsInExpression(table, attno) ||
+           std::any_of(table->key.columns, table->key.columns + table->key.count,
+                       [=](const KeyColumn &column) { return column.attno == attno; });
+}
+
 const char *ObstacleToReload(const IndexTable *table) {
     const char *obstacle = nullptr;
     ListCell *cell;
@@ -142,7 +142,7 @@ void PrepareColumnChange(const Base *base, List *columns, const char *action) {
         ListCell *cell;
         foreach (cell, columns) {
             AttrNumber attno = lfirst_int(cell);
-            is_used = is_used || Uses(table, attno);
+            is_used = is_used || UsesColumn(table, attno);
             in_expression = in_expression || IsInExpression(table, attno);
             in_first = in_first || IsInKeyColumn(table->key.columns[0], attno);
         }

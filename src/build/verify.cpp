@@ -42,7 +42,8 @@ char *JsonObject(Relation rel, const IndexTable *table, std::span<const int> pos
     return sql.data;
 }
 
-// One row for each stored or recomputed entry of a group that is not in order.
+// One row for each stored or recomputed entry of a group that is not in order. Entries of a
+// partition that is about to be detached are there for older snapshots.
 char *ComparisonQuery(Relation base, Relation rel, const IndexTable *table) {
     StringInfoData columns, group, stored, sql;
     initStringInfo(&columns);
@@ -76,7 +77,9 @@ char *ComparisonQuery(Relation base, Relation rel, const IndexTable *table) {
         "SELECT NULL::tid AS location, NULL::oid AS storage, r.* FROM (%s) AS r "
         "UNION ALL "
         "SELECT ctid, tableoid, %s FROM %s WHERE %s IN (SELECT p.partition_id FROM "
-        "index_table.partition AS p)) AS e) AS u "
+        "index_table.partition AS p WHERE NOT EXISTS (SELECT FROM "
+        "pg_catalog.pg_partition_ancestors(p.relation) AS a JOIN pg_catalog.pg_inherits AS i "
+        "ON i.inhrelid OPERATOR(pg_catalog.=) a.relid WHERE i.inhdetachpending))) AS e) AS u "
         "WINDOW g AS (PARTITION BY %s)) AS v "
         "WHERE entries <> expected OR imbalance <> 0",
         key, identity, columns.data, group.data, columns.data,
@@ -228,8 +231,8 @@ SQL_FUNCTION(index_table_repair) {
     SweepEntries(table); // dead entries are no problems, but should go
     int64 problems = 0;
     if (has_strangers || CountProblems(base, table) > 0) {
+        LockRelationOid(table->base, ShareRowExclusiveLock); // first, as writers do
         FindLeaves(table->base, ShareRowExclusiveLock);
-        LockRelationOid(table->base, ShareRowExclusiveLock);
         problems = ReconcilePartitions(base);
         // The lock may have been waited for, and numbers given.
         problems += RepairEntries(base, GetIndexTable(table->relid));

@@ -288,6 +288,8 @@ void ForgetIncludedColumn(Oid base, const char *name) {
 
 // The transaction is that of the definition's row: a new version of it will do.
 void NoteBuild(Oid relid) {
+    // Partitions may join in different places of the tree at a time, under no lock in common.
+    LockDatabaseObject(RelationRelationId, relid, 0, ExclusiveLock);
     CatalogScan scan("definition", "definition_pkey", F_OIDEQ, ObjectIdGetDatum(relid),
                      RowExclusiveLock);
     if (HeapTuple tuple = scan.Next())
@@ -468,11 +470,65 @@ void RetirePartition(Oid leaf) {
         CacheInvalidateRelcacheByRelid(leaf);
 }
 
+namespace {
+
+// Stands for all partitions of a base table.
+constexpr uint16 kTruncation = 1;
+
+} // namespace
+
+void RenumberPartition(Oid leaf) {
+    std::optional<PartitionNumber> number = FindPartitionNumber(leaf);
+    if (!number)
+        return;
+    // Conflicts with nothing that is ever held.
+    LockDatabaseObject(RelationRelationId, number->base, kTruncation, RowExclusiveLock);
+    RetirePartition(leaf);
+    AddPartition(number->base, leaf);
+}
+
+void WaitForTruncations(Oid base) {
+    LOCKTAG tag;
+    SET_LOCKTAG_OBJECT(tag, MyDatabaseId, RelationRelationId, base, kTruncation);
+    WaitForLockers(tag, ShareLock, false);
+}
+
 void DeletePartitions(Oid base) {
     DeleteRow("partition", "partition_base_idx", F_OIDEQ, ObjectIdGetDatum(base));
     DeleteRow("retired_partition", "retired_partition_base_idx", F_OIDEQ, ObjectIdGetDatum(base));
     CommandCounterIncrement();
     Invalidate(base);
+}
+
+namespace {
+
+// InvalidOid where the partition has just been detached.
+Oid ParentOf(Oid partition) {
+    Relation inherits = table_open(InheritsRelationId, AccessShareLock);
+    ScanKeyData key;
+    ScanKeyInit(&key, Anum_pg_inherits_inhrelid, BTEqualStrategyNumber, F_OIDEQ,
+                ObjectIdGetDatum(partition));
+    SysScanDesc scan =
+        systable_beginscan(inherits, InheritsRelidSeqnoIndexId, true, nullptr, 1, &key);
+    HeapTuple tuple = systable_getnext(scan);
+    Oid parent = HeapTupleIsValid(tuple)
+                     ? reinterpret_cast<Form_pg_inherits>(GETSTRUCT(tuple))->inhparent
+                     : InvalidOid;
+    systable_endscan(scan);
+    table_close(inherits, AccessShareLock);
+    return parent;
+}
+
+} // namespace
+
+Oid RootOf(Oid relid) {
+    while (get_rel_relispartition(relid)) {
+        Oid parent = ParentOf(relid);
+        if (!OidIsValid(parent))
+            break;
+        relid = parent;
+    }
+    return relid;
 }
 
 List *ListPartitions(Oid base) {

@@ -111,6 +111,10 @@ const IndexTable *GetIndexTable(Oid relid);
 // Raises 55000 where an index table is not complete.
 void CheckIsComplete(const IndexTable *table);
 
+// The topmost table that a relation is a partition of; itself where it is none. A partition that is
+// about to be detached concurrently still is one.
+Oid RootOf(Oid relid);
+
 struct PartitionNumber {
     int32 id;
     Oid base;
@@ -134,7 +138,7 @@ uint64 CacheGeneration();
 void Invalidate(Oid base);
 
 // Writers. Callers hold at least ShareRowExclusiveLock on the base table (a lock on the leaf that
-// excludes writers suffices for RenumberPartition and RetirePartition).
+// excludes writers suffices for AddPartition, RetirePartition, RenumberPartition and NoteBuild).
 void InsertDefinition(Relation base, const Definition &definition);
 void DeleteDefinition(Oid relid);
 // Writes the names in a definition anew: `table` was parsed before something it refers to (a
@@ -157,6 +161,12 @@ void ForgetLoadedPartitions(Oid relid);
 void ForgetIncludedColumn(Oid base, const char *name);
 int32 AddPartition(Oid base, Oid leaf);
 void RetirePartition(Oid leaf);
+// Gives a leaf that is being truncated another number.
+void RenumberPartition(Oid leaf);
+// Waits for transactions that have truncated partitions of a base table. A query that reads every
+// partition waits for their locks, and takes its snapshot then; one that opens partitions as it
+// goes on would miss what those transactions have put in the place of the truncated rows.
+void WaitForTruncations(Oid base);
 // Numbers out of use of which an index table may still store entries, a list of integers. A vacuum
 // of the index table has removed those of `numbers`.
 List *ListRetiredNumbers(Oid index_table);

@@ -20,12 +20,8 @@ EventTriggerData *GetEvent(FunctionCallInfo fcinfo) {
     return reinterpret_cast<EventTriggerData *>(fcinfo->context);
 }
 
-// The topmost table that a relation is a partition of; itself where it is none.
-Oid RootOf(Oid relid) {
-    if (!get_rel_relispartition(relid))
-        return relid;
-    List *ancestors = get_partition_ancestors(relid);
-    return ancestors ? llast_oid(ancestors) : relid;
+Oid FindRelation(const RangeVar *name) {
+    return RangeVarGetRelid(name, NoLock, true);
 }
 
 bool IsBase(Oid relid) {
@@ -153,15 +149,41 @@ void RefuseDropOfPartition(DropStmt *statement) {
 void RefuseNewColumnName(RenameStmt *statement) {
     if (statement->renameType != OBJECT_COLUMN || !statement->relation)
         return;
-    Oid relid = RangeVarGetRelid(statement->relation, NoLock, true);
+    Oid relid = FindRelation(statement->relation);
     const IndexTable *table = OidIsValid(relid) ? FindIndexTable(relid) : nullptr;
     if (table && IsOwnColumn(table, statement->subname))
         RaiseOwnColumn(table, statement->subname);
 }
 
+// A command that drops an index table with its base table, or with a column, locks the base table
+// first. A concurrent build goes the other way round: it must be over before.
+void WaitForBuild(Oid index_table) {
+    if (OidIsValid(RecordedLog(index_table)))
+        LockRelationOid(index_table, ShareUpdateExclusiveLock);
+}
+
+void WaitBeforeDrop(DropStmt *statement) {
+    if (statement->removeType != OBJECT_TABLE)
+        return;
+    ListCell *cell, *table;
+    foreach (cell, statement->objects) {
+        Oid relid = FindRelation(makeRangeVarFromNameList(lfirst_node(List, cell)));
+        if (OidIsValid(relid))
+            foreach (table, ListIndexTables(relid))
+                WaitForBuild(lfirst_oid(table));
+    }
+}
+
+void WaitBeforeDropColumn(const Base *base, const char *name) {
+    AttrNumber attno = get_attnum(base->relid, name);
+    for (const IndexTable *table : std::span(base->tables, base->table_count))
+        if (attno > 0 && UsesColumn(table, attno))
+            WaitForBuild(table->relid);
+}
+
 // Before the command: refuses what index tables cannot follow.
 void RefuseBeforeAlter(AlterTableStmt *statement) {
-    Oid relid = RangeVarGetRelid(statement->relation, NoLock, true);
+    Oid relid = FindRelation(statement->relation);
     if (OidIsValid(relid))
         if (const IndexTable *table = FindIndexTable(RootOf(relid)))
             RefuseNewLayout(statement, table);
@@ -179,6 +201,8 @@ void RefuseBeforeAlter(AlterTableStmt *statement) {
             RaiseCannotFollow("make the table logged", base->tables[0]);
         if (command->subtype == AT_SetUnLogged)
             RaiseCannotFollow("make the table unlogged", base->tables[0]);
+        if (command->subtype == AT_DropColumn)
+            WaitBeforeDropColumn(base, command->name);
         if (command->subtype != AT_AlterColumnType && !sets_expression)
             continue;
         changed = lappend_int(changed, get_attnum(base->relid, command->name));
@@ -190,22 +214,25 @@ void RefuseBeforeAlter(AlterTableStmt *statement) {
         PrepareColumnChange(base, changed, action);
 }
 
-void FollowPartitions(Oid relid) {
-    if (!OidIsValid(relid))
-        return;
-    Oid root = RootOf(relid);
-    if (!IsBase(root))
-        return;
-    LockRelationOid(root, ShareRowExclusiveLock);
-    Relation base = relation_open(root, NoLock);
-    ReconcilePartitions(base);
-    relation_close(base, NoLock);
+// What joins or leaves is locked by the command. The base table is not locked beyond what the
+// command does: who writes to it holds that lock, and may come to want one that the command holds.
+void FollowJoin(const RangeVar *name) {
+    Oid partition = FindRelation(name);
+    Oid root = RootOf(partition);
+    if (root != partition && IsBase(root))
+        JoinPartition(root, partition);
+}
+
+void FollowDetach(const RangeVar *name) {
+    Oid partition = FindRelation(name);
+    if (OidIsValid(partition))
+        LeavePartition(partition);
 }
 
 // A base table stays the root of its partitions, and has no children by inheritance: rows would
 // be reached, or enter, past its index tables.
 void RefuseNewParent(RangeVar *child) {
-    Oid relid = RangeVarGetRelid(child, NoLock, true);
+    Oid relid = FindRelation(child);
     if (const IndexTable *table = OidIsValid(relid) ? FindIndexTable(relid) : nullptr)
         RaiseCannotFollow(psprintf("make \"%s\" a partition", child->relname), table);
     if (IsBase(relid))
@@ -217,7 +244,7 @@ void RefuseNewChild(List *parents) {
     ListCell *cell;
     foreach (cell, parents) {
         RangeVar *parent = lfirst_node(RangeVar, cell);
-        Oid relid = RangeVarGetRelid(parent, NoLock, true);
+        Oid relid = FindRelation(parent);
         if (IsBase(relid) && get_rel_relkind(relid) == RELKIND_RELATION)
             RaiseCannotFollow(psprintf("inherit from \"%s\"", parent->relname),
                               FindBase(relid)->tables[0]);
@@ -239,24 +266,20 @@ void ChangeOwner(Oid base, RoleSpec *owner) {
 }
 
 void FollowAlterTable(AlterTableStmt *statement) {
-    Oid relid = RangeVarGetRelid(statement->relation, NoLock, true);
+    Oid relid = FindRelation(statement->relation);
     if (!OidIsValid(relid))
         return;
-    bool moves_partitions = false;
     ListCell *cell;
     foreach (cell, statement->cmds) {
         AlterTableCmd *command = lfirst_node(AlterTableCmd, cell);
         switch (command->subtype) {
         case AT_AttachPartition:
             RefuseNewParent(castNode(PartitionCmd, command->def)->name);
-            moves_partitions = true;
+            FollowJoin(castNode(PartitionCmd, command->def)->name);
             break;
         case AT_DetachPartition:
         case AT_DetachPartitionFinalize:
-            moves_partitions = true;
-            if (IsBase(RootOf(relid)))
-                DropStatementTriggers(
-                    RangeVarGetRelid(castNode(PartitionCmd, command->def)->name, NoLock, true));
+            FollowDetach(castNode(PartitionCmd, command->def)->name);
             break;
         case AT_AddColumn:
             if (IsBase(relid))
@@ -273,13 +296,11 @@ void FollowAlterTable(AlterTableStmt *statement) {
         }
     }
     FollowColumnChange(relid);
-    if (moves_partitions)
-        FollowPartitions(relid);
 }
 
 void FollowCreate(CreateStmt *statement) {
     if (statement->partbound)
-        FollowPartitions(RangeVarGetRelid(statement->relation, NoLock, true));
+        FollowJoin(statement->relation);
     else
         RefuseNewChild(statement->inhRelations);
 }
@@ -388,6 +409,8 @@ SQL_FUNCTION(index_table_on_ddl_start) {
         EnsureAllDependencies();
     if (IsA(event->parsetree, DropStmt))
         RefuseDropOfPartition(reinterpret_cast<DropStmt *>(event->parsetree));
+    if (IsA(event->parsetree, DropStmt))
+        WaitBeforeDrop(reinterpret_cast<DropStmt *>(event->parsetree));
     PG_RETURN_NULL();
 }
 

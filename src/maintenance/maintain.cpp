@@ -200,9 +200,6 @@ SQL_FUNCTION(index_table_announce) {
         return PointerGetDatum(nullptr);
     }
     FlushChanges();
-    if (std::optional<PartitionNumber> number = FindPartitionNumber(relid)) {
-        RetirePartition(relid);
-        AddPartition(number->base, relid);
-    }
+    RenumberPartition(relid);
     return PointerGetDatum(nullptr);
 }

@@ -19,10 +19,7 @@ constinit bool unknown = false;
 Oid LookUpBase(Oid relid) {
     if (std::optional<PartitionNumber> number = FindPartitionNumber(relid))
         return number->base;
-    if (!get_rel_relispartition(relid))
-        return relid;
-    List *ancestors = get_partition_ancestors(relid);
-    return ancestors ? llast_oid(ancestors) : relid;
+    return RootOf(relid);
 }
 
 // The base table that a relation belongs to; itself where it is no partition. Every statement asks,

@@ -66,8 +66,8 @@ Relation ChooseIndex(LeafReader *reader, OpenLeaf *leaf) {
 }
 
 // Whether the partition, or one above it, is marked to be detached concurrently (`pending`), and
-// whether the snapshot sees that.
-bool ReadDetached(Oid relid, Snapshot snapshot, bool *pending) {
+// whether the snapshot sees that, or it is done already.
+bool ReadDetached(Oid base, Oid relid, Snapshot snapshot, bool *pending) {
     bool detached = false;
     *pending = false;
     while (!detached && get_rel_relispartition(relid)) {
@@ -89,12 +89,12 @@ bool ReadDetached(Oid relid, Snapshot snapshot, bool *pending) {
         systable_endscan(scan);
         table_close(inherits, AccessShareLock);
     }
-    return detached;
+    return detached || relid != base;
 }
 
 // Whether the snapshot sees that the partition is about to be detached. That hardly any is, is
 // remembered as long as nothing at all changes.
-bool IsBeingDetached(Oid relid, Snapshot snapshot) {
+bool IsBeingDetached(Oid base, Oid relid, Snapshot snapshot) {
     static constinit HTAB *attached = nullptr;
     static constinit uint64 attached_since = 0;
     if (attached && attached_since != CacheGeneration()) {
@@ -113,20 +113,28 @@ bool IsBeingDetached(Oid relid, Snapshot snapshot) {
     if (hash_search(attached, &relid, HASH_FIND, nullptr))
         return false;
     bool pending;
-    bool detached = ReadDetached(relid, snapshot, &pending);
-    if (!pending && attached_since == CacheGeneration())
+    bool detached = ReadDetached(base, relid, snapshot, &pending);
+    if (!pending && !detached && attached_since == CacheGeneration())
         hash_search(attached, &relid, HASH_ENTER, nullptr);
     return detached;
 }
 
+// The partition with a number; InvalidOid where the snapshot does not show it. What is about to be
+// detached is not to be locked either: whoever finishes that may be waiting for this snapshot.
+Oid FindReadable(const LeafReader *reader, int32 partition_id) {
+    Oid relid = FindPartition(reader->table->base, partition_id);
+    return OidIsValid(relid) && !IsBeingDetached(reader->table->base, relid, reader->snapshot)
+               ? relid
+               : InvalidOid;
+}
+
 void OpenPartition(LeafReader *reader, OpenLeaf *leaf) {
-    Oid relid = FindPartition(reader->table->base, leaf->partition_id);
+    Oid relid = FindReadable(reader, leaf->partition_id);
     Relation rel = OidIsValid(relid) ? try_relation_open(relid, reader->lock) : nullptr;
     if (!rel)
         return;
     // Waiting for the lock may have changed it.
-    if (FindPartition(reader->table->base, leaf->partition_id) != relid ||
-        IsBeingDetached(relid, reader->snapshot)) {
+    if (FindReadable(reader, leaf->partition_id) != relid) {
         relation_close(rel, NoLock);
         return;
     }
@@ -184,11 +192,10 @@ bool IsReadable(LeafReader *reader, int32 partition_id) {
     if (!leaf->is_known) {
         // Locked like a partition that is read: what has been shown must not be truncated before
         // the transaction ends.
-        Oid relid = FindPartition(reader->table->base, partition_id);
+        Oid relid = FindReadable(reader, partition_id);
         if (OidIsValid(relid)) {
             LockRelationOid(relid, reader->lock);
-            leaf->is_readable = FindPartition(reader->table->base, partition_id) == relid &&
-                                !IsBeingDetached(relid, reader->snapshot);
+            leaf->is_readable = FindReadable(reader, partition_id) == relid;
         }
         leaf->is_known = true;
     }

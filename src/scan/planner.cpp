@@ -212,6 +212,8 @@ void OnRelationInfo(PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo *re
 void LockWithPlan(PlannedStmt *plan) {
     ListCell *cell;
     foreach (cell, used_index_tables) {
+        if (const IndexTable *table = FindIndexTable(lfirst_oid(cell)))
+            WaitForTruncations(table->base);
         plan->relationOids = list_append_unique_oid(plan->relationOids, lfirst_oid(cell));
         RangeTblEntry *rte = makeNode(RangeTblEntry);
         rte->rtekind = RTE_RELATION;
