@@ -20,13 +20,18 @@ constinit List *changes = NIL;
 // What the rows of the base table are stored in; it changes where they are written anew.
 constinit List *storage = NIL;
 
+// Before the command nothing is locked: who writes a leaf anew at this moment has the index tables
+// loaded anew once more.
 List *ListStorage(Oid base) {
     List *numbers = NIL;
     ListCell *cell;
     foreach (cell, FindLeaves(base, NoLock)) {
-        Relation leaf = relation_open(lfirst_oid(cell), NoLock);
-        numbers = lappend_oid(numbers, leaf->rd_rel->relfilenode);
-        relation_close(leaf, NoLock);
+        HeapTuple tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(lfirst_oid(cell)));
+        if (!HeapTupleIsValid(tuple))
+            continue;
+        numbers =
+            lappend_oid(numbers, reinterpret_cast<Form_pg_class>(GETSTRUCT(tuple))->relfilenode);
+        ReleaseSysCache(tuple);
     }
     return numbers;
 }
@@ -114,13 +119,14 @@ const char *ObstacleToReload(const IndexTable *table) {
     const char *obstacle = nullptr;
     ListCell *cell;
     foreach (cell, find_all_inheritors(table->relid, NoLock, nullptr)) {
-        Relation rel = table_open(lfirst_oid(cell), NoLock);
+        // Not to be kept: later it takes a stronger one.
+        Relation rel = table_open(lfirst_oid(cell), AccessShareLock);
         TupleConstr *constraints = RelationGetDescr(rel)->constr;
         if (HasRowTriggers(rel))
             obstacle = "has triggers, foreign keys or deferrable constraints";
         else if (constraints && (constraints->num_check > 0 || constraints->has_not_null))
             obstacle = "has check or not-null constraints";
-        table_close(rel, NoLock);
+        table_close(rel, AccessShareLock);
     }
     return obstacle;
 }
