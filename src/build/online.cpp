@@ -13,6 +13,7 @@ namespace {
 // So few logged changes are carried out while writers wait.
 constexpr int64 kFewChanges = 1000;
 constexpr int kMaxRounds = 20;
+constexpr int kRetryDelay = 100;
 
 constinit int build_delay = 0; // milliseconds between transactions
 
@@ -43,6 +44,26 @@ void Wait(int milliseconds) {
 void Commit() {
     SPI_commit();
     Wait(build_delay);
+}
+
+// Locks the base table, and what is below it if that can be done at once; else nothing, and returns
+// what was in the way.
+Oid TryLockOutWriters(Oid base) {
+    LockRelationOid(base, ShareRowExclusiveLock);
+    List *locked = list_make1_oid(base);
+    ListCell *cell;
+    foreach (cell, find_all_inheritors(base, NoLock, nullptr)) {
+        Oid relid = lfirst_oid(cell);
+        if (relid == base)
+            continue;
+        if (!ConditionalLockRelationOid(relid, ShareRowExclusiveLock)) {
+            foreach (cell, locked)
+                UnlockRelationOid(lfirst_oid(cell), ShareRowExclusiveLock);
+            return relid;
+        }
+        locked = lappend_oid(locked, relid);
+    }
+    return InvalidOid;
 }
 
 // --- The log -----------------------------------------------------------------
@@ -310,6 +331,21 @@ bool Complete(Oid relid) {
 
 } // namespace
 
+void LockOutWriters(Oid base) {
+    constexpr int kAttempts = 100; // then in their way after all
+    for (int i = 0; i < kAttempts; i++) {
+        Oid busy = TryLockOutWriters(base);
+        if (!OidIsValid(busy))
+            break;
+        LOCKTAG tag;
+        SET_LOCKTAG_RELATION(tag, MyDatabaseId, busy);
+        WaitForLockers(tag, ShareRowExclusiveLock, false);
+        Wait(kRetryDelay); // others that wait for the partition go first
+    }
+    LockRelationOid(base, ShareRowExclusiveLock);
+    find_all_inheritors(base, ShareRowExclusiveLock, nullptr);
+}
+
 void CheckMayCommit(FunctionCallInfo fcinfo, const char *procedure) {
     bool may_commit = fcinfo->context && IsA(fcinfo->context, CallContext) &&
                       !reinterpret_cast<CallContext *>(fcinfo->context)->atomic;
@@ -352,7 +388,6 @@ void DropLog(Oid log) {
 }
 
 void BuildConcurrently(Oid relid) {
-    constexpr int kRetryDelay = 100;
     if (SPI_connect_ext(SPI_OPT_NONATOMIC) != SPI_OK_CONNECT)
         elog(ERROR, "SPI_connect_ext failed");
     // Kept over the commits, given back at the end or by an error: one builder at a time, and
