@@ -51,19 +51,19 @@ void Commit() {
 Oid TryLockOutWriters(Oid base) {
     LockRelationOid(base, ShareRowExclusiveLock);
     List *locked = list_make1_oid(base);
+    Oid busy = InvalidOid;
     ListCell *cell;
-    foreach (cell, find_all_inheritors(base, NoLock, nullptr)) {
-        Oid relid = lfirst_oid(cell);
-        if (relid == base)
-            continue;
-        if (!ConditionalLockRelationOid(relid, ShareRowExclusiveLock)) {
-            foreach (cell, locked)
-                UnlockRelationOid(lfirst_oid(cell), ShareRowExclusiveLock);
-            return relid;
+    foreach (cell, list_difference_oid(find_all_inheritors(base, NoLock, nullptr), locked)) {
+        if (!ConditionalLockRelationOid(lfirst_oid(cell), ShareRowExclusiveLock)) {
+            busy = lfirst_oid(cell);
+            break;
         }
-        locked = lappend_oid(locked, relid);
+        locked = lappend_oid(locked, lfirst_oid(cell));
     }
-    return InvalidOid;
+    if (OidIsValid(busy))
+        foreach (cell, locked)
+            UnlockRelationOid(lfirst_oid(cell), ShareRowExclusiveLock);
+    return busy;
 }
 
 // --- The log -----------------------------------------------------------------
