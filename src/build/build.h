@@ -37,11 +37,6 @@ int64 ReconcilePartitions(Relation base);
 // The base table is not open.
 void RegisterPartitions(Oid base, List *leaves);
 
-// Takes ShareRowExclusiveLock on a base table and everything below it. While it waits for somebody
-// who has written to a partition, it holds nothing: whoever did may come to write to the base
-// table.
-void LockOutWriters(Oid base);
-
 // The leaves of a base table, locked in `mode`; itself where it is not partitioned.
 List *FindLeaves(Oid base, LOCKMODE mode);
 

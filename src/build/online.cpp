@@ -16,6 +16,7 @@ namespace {
 // So few logged changes are carried out while writers wait.
 constexpr int64 kFewChanges = 1000;
 constexpr int kMaxRounds = 20;
+constexpr int kRetryDelay = 100;
 
 constinit int build_delay = 0; // milliseconds between transactions
 
@@ -46,6 +47,26 @@ void Wait(int milliseconds) {
 void Commit() {
     SPI_commit();
     Wait(build_delay);
+}
+
+// Locks the base table, and what is below it if that can be done at once; else nothing, and returns
+// what was in the way.
+Oid TryLockOutWriters(Oid base) {
+    LockRelationOid(base, ShareRowExclusiveLock);
+    List *locked = list_make1_oid(base);
+    Oid busy = InvalidOid;
+    ListCell *cell;
+    foreach (cell, list_difference_oid(find_all_inheritors(base, NoLock, nullptr), locked)) {
+        if (!ConditionalLockRelationOid(lfirst_oid(cell), ShareRowExclusiveLock)) {
+            busy = lfirst_oid(cell);
+            break;
+        }
+        locked = lappend_oid(locked, lfirst_oid(cell));
+    }
+    if (OidIsValid(busy))
+        foreach (cell, locked)
+            UnlockRelationOid(lfirst_oid(cell), ShareRowExclusiveLock);
+    return busy;
 }
 
 // --- The log -----------------------------------------------------------------
@@ -312,6 +333,21 @@ bool Complete(Oid relid) {
 
 } // namespace
 
+void LockOutWriters(Oid base) {
+    constexpr int kAttempts = 100; // then in their way after all
+    for (int i = 0; i < kAttempts; i++) {
+        Oid busy = TryLockOutWriters(base);
+        if (!OidIsValid(busy))
+            break;
+        LOCKTAG tag;
+        SET_LOCKTAG_RELATION(tag, MyDatabaseId, busy);
+        WaitForLockers(tag, ShareRowExclusiveLock, false);
+        Wait(kRetryDelay); // others that wait for the partition go first
+    }
+    LockRelationOid(base, ShareRowExclusiveLock);
+    find_all_inheritors(base, ShareRowExclusiveLock, nullptr);
+}
+
 void CheckMayCommit(FunctionCallInfo fcinfo, const char *procedure) {
     bool may_commit = fcinfo->context && IsA(fcinfo->context, CallContext) &&
                       !reinterpret_cast<CallContext *>(fcinfo->context)->atomic;
@@ -357,7 +393,6 @@ void DropLog(Oid log) {
 }
 
 void BuildConcurrently(Oid relid) {
-    constexpr int kRetryDelay = 100;
     if (SPI_connect_ext(SPI_OPT_NONATOMIC) != SPI_OK_CONNECT)
         elog(ERROR, "SPI_connect_ext failed");
     // Kept over the commits, given back at the end or by an error: one builder at a time, and
@@ -393,8 +428,7 @@ void StartOver(const IndexTable *table) {
                         errdetail("It %s.", obstacle),
                         errhint("index_table.repair() mends it in place, VACUUM and REINDEX work "
                                 "on it as on any table.")));
-    LockRelationOid(table->base, ShareRowExclusiveLock);
-    FindLeaves(table->base, ShareRowExclusiveLock);
+    LockOutWriters(table->base);
     LockRelationOid(relid, AccessExclusiveLock);
     table = GetIndexTable(relid);
     CheckIsComplete(table);

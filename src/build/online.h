@@ -14,6 +14,11 @@ namespace index_table {
 // Raises 25001 where a procedure cannot commit: called in a transaction block or a function.
 void CheckMayCommit(FunctionCallInfo fcinfo, const char *procedure);
 
+// Takes ShareRowExclusiveLock on a base table and everything below it. While it waits for somebody
+// who has written to a partition, it holds nothing: whoever did may come to write to the base
+// table.
+void LockOutWriters(Oid base);
+
 // Creates the log of an index table and returns it. The caller is in EnterOwner().
 Oid CreateLog(Oid index_table);
 // Drops a log, if it is there. No writer must know of it any more.

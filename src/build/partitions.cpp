@@ -49,44 +49,6 @@ List *FindLeaves(Oid base, LOCKMODE mode) {
     return leaves;
 }
 
-namespace {
-
-// Locks the base table, and what is below it if that can be done at once; else nothing, and returns
-// what was in the way.
-Oid TryLockOutWriters(Oid base) {
-    LockRelationOid(base, ShareRowExclusiveLock);
-    List *locked = list_make1_oid(base);
-    ListCell *cell;
-    foreach (cell, find_all_inheritors(base, NoLock, nullptr)) {
-        Oid relid = lfirst_oid(cell);
-        if (relid == base)
-            continue;
-        if (!ConditionalLockRelationOid(relid, ShareRowExclusiveLock)) {
-            foreach (cell, locked)
-                UnlockRelationOid(lfirst_oid(cell), ShareRowExclusiveLock);
-            return relid;
-        }
-        locked = lappend_oid(locked, relid);
-    }
-    return InvalidOid;
-}
-
-} // namespace
-
-void LockOutWriters(Oid base) {
-    constexpr int kAttempts = 100; // then in their way after all
-    for (int i = 0; i < kAttempts; i++) {
-        Oid busy = TryLockOutWriters(base);
-        if (!OidIsValid(busy))
-            break;
-        LOCKTAG tag;
-        SET_LOCKTAG_RELATION(tag, MyDatabaseId, busy);
-        WaitForLockers(tag, ShareRowExclusiveLock, false);
-    }
-    LockRelationOid(base, ShareRowExclusiveLock);
-    find_all_inheritors(base, ShareRowExclusiveLock, nullptr);
-}
-
 void EnsureTriggers(Oid base) {
     if (OidIsValid(get_trigger_oid(base, kRowTrigger, true)))
         return;
