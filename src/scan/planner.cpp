@@ -10,6 +10,7 @@
 #include "scan/clauses.h"
 #include "scan/estimate.h"
 #include "scan/row_identity.h"
+#include "scan/row_switch.h"
 #include "scan/scan.h"
 
 namespace index_table {
@@ -56,9 +57,9 @@ bool MayMarkTarget(const Query *query) {
     switch (query->commandType) {
     case CMD_UPDATE:
     case CMD_DELETE:
-        return true;
+        return CanChangeRows();
     case CMD_MERGE:
-        return !compat::LooksAtUnmatchedTargets(query);
+        return CanChangeRows() && !compat::LooksAtUnmatchedTargets(query);
     default:
         return false;
     }

@@ -442,6 +442,35 @@ Node *CreateState(CustomScan *) {
 
 } // namespace
 
+bool CanChangeRows() {
+    static constinit bool is_known = false;
+    static constinit bool can_change = false;
+    if (is_known)
+        return can_change;
+    // PostgreSQL clears the struct: that shows how large it is there.
+    constexpr Size kRoom = 2 * sizeof(ResultRelInfo);
+    constexpr unsigned char kUntouched = 0xA5;
+    unsigned char *probe = static_cast<unsigned char *>(palloc(kRoom));
+    memset(probe, kUntouched, kRoom);
+    Relation rel = table_open(RelationRelationId, AccessShareLock);
+    InitResultRelInfo(reinterpret_cast<ResultRelInfo *>(probe), rel, 0, nullptr, 0);
+    table_close(rel, AccessShareLock);
+    Size size = kRoom;
+    while (size > 0 && probe[size - 1] == kUntouched)
+        size--;
+    pfree(probe);
+    can_change = size == sizeof(ResultRelInfo);
+    is_known = true;
+    if (!can_change)
+        ereport(LOG,
+                (errmsg("index tables do not serve UPDATE, DELETE and MERGE on this server"),
+                 errdetail("The library was built for a PostgreSQL whose result relations have %zu "
+                           "bytes; here they have %zu.",
+                           sizeof(ResultRelInfo), size),
+                 errhint("Build it against the headers of this server.")));
+    return can_change;
+}
+
 void InitializeRowSwitch() {
     exec_methods.CustomName = kName;
     exec_methods.BeginCustomScan = Begin;

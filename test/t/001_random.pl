@@ -253,7 +253,7 @@ sub damage_and_repair
 		@damage = RandomTables::some(1 + int(rand(4)), @damage);
 		foreach my $statement (@damage)
 		{
-			my $error = sqlstate($node, $db, $statement);
+			my $error = sqlstate($node, $db, "SET session_replication_role = replica; $statement");
 			fail("$error: $statement") if $error !~ /^(23505.*)?$/;
 		}
 
