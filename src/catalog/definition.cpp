@@ -382,6 +382,11 @@ List *ReadDefinitions(Relation base) {
     return tables;
 }
 
+Oid RootOf(Oid relid) {
+    List *ancestors = get_rel_relispartition(relid) ? get_partition_ancestors(relid) : NIL;
+    return ancestors != NIL ? llast_oid(ancestors) : relid;
+}
+
 Oid RecordedBase(Oid index_table) {
     return OidIsValid(ExtensionSchema()) ? ReadDefinitionOid(index_table, kDefBase) : InvalidOid;
 }

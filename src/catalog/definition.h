@@ -170,6 +170,8 @@ void DeletePartitions(Oid base);
 List *ListBases();
 // Index tables of a base table as recorded, a list of OIDs, without parsing the definitions.
 List *ListIndexTables(Oid base);
+// The topmost table that a relation is a partition of; itself where it is none.
+Oid RootOf(Oid relid);
 // The base of an index table as recorded; InvalidOid where it is none.
 Oid RecordedBase(Oid index_table);
 // Its log as recorded; InvalidOid where it is complete, or none.

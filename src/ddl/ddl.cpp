@@ -4,6 +4,7 @@
 #include "build/build.h"
 #include "catalog/definition.h"
 #include "compat/compat.h"
+#include "ddl/triggers.h"
 #include "maintenance/maintenance.h"
 
 namespace index_table {
@@ -14,14 +15,6 @@ EventTriggerData *GetEvent(FunctionCallInfo fcinfo) {
         ereport(ERROR, (errcode(ERRCODE_E_R_I_E_EVENT_TRIGGER_PROTOCOL_VIOLATED),
                         errmsg("not called by the event trigger manager")));
     return reinterpret_cast<EventTriggerData *>(fcinfo->context);
-}
-
-// The topmost table that a relation is a partition of; itself where it is none.
-Oid RootOf(Oid relid) {
-    if (!get_rel_relispartition(relid))
-        return relid;
-    List *ancestors = get_partition_ancestors(relid);
-    return ancestors ? llast_oid(ancestors) : relid;
 }
 
 bool IsBase(Oid relid) {
@@ -230,6 +223,7 @@ void FollowAlterTable(AlterTableStmt *statement) {
             ChangeOwner(relid, command->newowner);
             break;
         default:
+            FollowTriggers(command, relid, statement->relation->inh);
             break;
         }
     }
@@ -238,6 +232,7 @@ void FollowAlterTable(AlterTableStmt *statement) {
 }
 
 void FollowCreate(CreateStmt *statement) {
+    NoteTable();
     if (statement->partbound)
         FollowPartitions(RangeVarGetRelid(statement->relation, NoLock, true));
     else
@@ -330,6 +325,8 @@ SQL_FUNCTION(index_table_on_ddl_end) {
         RefreshDefinitions();
     else if (IsA(event->parsetree, AlterTableStmt))
         FollowAlterTable(reinterpret_cast<AlterTableStmt *>(event->parsetree));
+    else if (IsA(event->parsetree, CreateTrigStmt))
+        NoteTrigger(reinterpret_cast<CreateTrigStmt *>(event->parsetree));
     else if (IsA(event->parsetree, CreateStmt))
         FollowCreate(reinterpret_cast<CreateStmt *>(event->parsetree));
     else if (IsA(event->parsetree, CreateSchemaStmt))
