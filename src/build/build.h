@@ -57,8 +57,13 @@ void RefuseVirtualColumns(Relation base);
 
 void CopyNewColumn(Oid base, const char *name);
 
+// Dropping the base table, or a column that the index table cannot do without, drops the index
+// table, as it would an index; dropping an included column drops its copy.
+void RecordDependencies(const IndexTable *table);
 // Makes an included column's copies go with the column.
 void RecordCopyDependency(const IndexTable *table, const CopiedColumn &column);
+// Records the dependencies of index tables that have none: a dump does not hold them.
+void EnsureDependencies();
 
 // Forgets a dropped index table; with the last of a base table go its partition numbers and, when
 // the base table can be locked without waiting or is locked already, its triggers.

@@ -374,29 +374,6 @@ void RevokeDefaultPrivileges(Oid relid) {
     }
 }
 
-// Dropping a column that the index table cannot do without, or the base table, drops the index
-// table, as it would an index; dropping an included column drops its copy.
-void RecordDependencies(Relation base, const IndexTable *table) {
-    ObjectAddress self, referenced;
-    ObjectAddressSet(self, RelationRelationId, table->relid);
-    ObjectAddressSet(referenced, RelationRelationId, table->base);
-    recordDependencyOn(&self, &referenced, DEPENDENCY_AUTO);
-    for (int i = 0; i < table->key.count; i++)
-        recordDependencyOnSingleRelExpr(&self,
-                                        reinterpret_cast<Node *>(table->key.columns[i].whole),
-                                        table->base, DEPENDENCY_NORMAL, DEPENDENCY_AUTO, false);
-    if (table->predicate)
-        recordDependencyOnSingleRelExpr(&self, reinterpret_cast<Node *>(table->predicate),
-                                        table->base, DEPENDENCY_NORMAL, DEPENDENCY_AUTO, false);
-    for (int i = 0; i < table->identity_count; i++) {
-        ObjectAddressSubSet(referenced, RelationRelationId, table->base,
-                            table->identity[i].base_attno);
-        recordDependencyOn(&self, &referenced, DEPENDENCY_AUTO);
-    }
-    for (const CopiedColumn &column : std::span(table->include, table->include_count))
-        RecordCopyDependency(table, column);
-}
-
 Oid Create(const CreateArguments &arguments, bool concurrently) {
     if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(arguments.base)))
         ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE),
@@ -471,7 +448,7 @@ Oid Create(const CreateArguments &arguments, bool concurrently) {
         Backfill(base, table, progress);
     }
     InsertDefinition(base, definition);
-    RecordDependencies(base, table);
+    RecordDependencies(table);
     EndProgress(progress);
     LeaveOwner(owner);
     relation_close(base, NoLock);

@@ -29,6 +29,16 @@ bool IsRename(Node *parsetree) {
            IsA(parsetree, AlterEnumStmt);
 }
 
+bool Drops(Node *parsetree) {
+    if (!IsA(parsetree, AlterTableStmt))
+        return IsA(parsetree, DropStmt) || IsA(parsetree, DropOwnedStmt);
+    ListCell *cell;
+    foreach (cell, castNode(AlterTableStmt, parsetree)->cmds)
+        if (lfirst_node(AlterTableCmd, cell)->subtype == AT_DropColumn)
+            return true;
+    return false;
+}
+
 void RememberDefinitions() {
     MemoryContext caller = MemoryContextSwitchTo(TopTransactionContext);
     before_rename = NIL;
@@ -107,7 +117,11 @@ void RefuseNewLayout(AlterTableStmt *statement, const IndexTable *table) {
     }
 }
 
-void RefuseNewColumnName(RenameStmt *statement) {
+void RefuseNewName(RenameStmt *statement) {
+    if (statement->renameType == OBJECT_SCHEMA && strcmp(statement->subname, "index_table") == 0)
+        ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+                        errmsg("cannot rename schema \"index_table\""),
+                        errdetail("The extension index_table is found by this name.")));
     if (statement->renameType != OBJECT_COLUMN || !statement->relation)
         return;
     Oid relid = RangeVarGetRelid(statement->relation, NoLock, true);
@@ -307,9 +321,13 @@ SQL_FUNCTION(index_table_on_ddl_start) {
     EventTriggerData *event = GetEvent(fcinfo);
     if (!OidIsValid(ExtensionSchema()))
         PG_RETURN_NULL();
+    if (Drops(event->parsetree))
+        EnsureDependencies();
+    if (IsA(event->parsetree, DropStmt) || IsA(event->parsetree, DropOwnedStmt))
+        PG_RETURN_NULL();
     FlushChanges();
     if (IsA(event->parsetree, RenameStmt))
-        RefuseNewColumnName(reinterpret_cast<RenameStmt *>(event->parsetree));
+        RefuseNewName(reinterpret_cast<RenameStmt *>(event->parsetree));
     if (IsRename(event->parsetree))
         RememberDefinitions();
     else if (IsA(event->parsetree, AlterTableStmt))

@@ -6,7 +6,7 @@ CREATE FUNCTION index_table.on_ddl_start() RETURNS event_trigger
     LANGUAGE C VOLATILE PARALLEL UNSAFE;
 REVOKE ALL ON FUNCTION index_table.on_ddl_start() FROM PUBLIC;
 COMMENT ON FUNCTION index_table.on_ddl_start() IS
-    'event trigger: refuses what index tables cannot follow, and notes what names mean before they change';
+    'event trigger: refuses what index tables cannot follow, and notes what names mean before they change, and what goes with what is dropped';
 
 CREATE FUNCTION index_table.on_ddl_end() RETURNS event_trigger
     AS 'MODULE_PATHNAME', 'index_table_on_ddl_end'
@@ -36,7 +36,10 @@ ALTER TABLE index_table.definition ENABLE ALWAYS TRIGGER check_loading;
 CREATE EVENT TRIGGER index_table_ddl_start ON ddl_command_start
     WHEN TAG IN ('ALTER TABLE', 'ALTER FOREIGN TABLE', 'ALTER FUNCTION', 'ALTER ROUTINE', 'ALTER SCHEMA',
                  'ALTER TYPE', 'ALTER DOMAIN', 'ALTER COLLATION', 'ALTER OPERATOR', 'ALTER OPERATOR CLASS',
-                 'ALTER OPERATOR FAMILY', 'ALTER EXTENSION')
+                 'ALTER OPERATOR FAMILY', 'ALTER EXTENSION',
+                 'DROP TABLE', 'DROP FUNCTION', 'DROP ROUTINE', 'DROP AGGREGATE', 'DROP SCHEMA', 'DROP TYPE',
+                 'DROP DOMAIN', 'DROP COLLATION', 'DROP OPERATOR', 'DROP OPERATOR CLASS', 'DROP OPERATOR FAMILY',
+                 'DROP EXTENSION', 'DROP LANGUAGE', 'DROP OWNED')
     EXECUTE FUNCTION index_table.on_ddl_start();
 ALTER EVENT TRIGGER index_table_ddl_start ENABLE ALWAYS;
 
