@@ -114,7 +114,6 @@ INSERT INTO people VALUES (100, 'a', 'behind', 100, '555-100');
 UPDATE people SET town = 'moved' WHERE id IN (1, 2);
 DELETE FROM people WHERE id = 3;
 ALTER TABLE people ENABLE TRIGGER ALL;
-ALTER TABLE people ENABLE ALWAYS TRIGGER index_table_maintain;
 SELECT * FROM index_table.verify('people_by_town') ORDER BY identity, problem;
 SELECT index_table.repair('people_by_town'), index_table.repair('people_by_amount'), index_table.repair('people_by_phone'), index_table.repair('people_parts');
 SELECT * FROM differences();

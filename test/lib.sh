@@ -74,6 +74,17 @@ is_complete() {
         [ -f "$headers/postgres.h" ] && [ -x "${pgxs%/makefiles/*}/test/regress/pg_regress" ]
 }
 
+# want_extension NAME PACKAGE: another extension, VERSION in the name of its package standing for the
+# server's, without which some tests are left out. It is installed where that is possible.
+want_extension() {
+    local package=${2/VERSION/$(version_of "$PG_CONFIG")}
+    [ ! -f "$("$PG_CONFIG" --sharedir)/extension/$1.control" ] && have apt-get && find_root || return 0
+    is_available "$package" || update_package_lists >/dev/null 2>&1 || true
+    if is_available "$package"; then
+        (missing=("$package"); install_missing) || say "$package could not be installed: tests go without"
+    fi
+}
+
 # The major version of a Debian pg_config that exists, or would be there once installed.
 version_of() {
     case $1 in

@@ -24,7 +24,8 @@ bool HasDependencies(Oid index_table, Oid base) {
     bool found = false;
     while (HeapTuple tuple = systable_getnext(scan)) {
         Form_pg_depend form = reinterpret_cast<Form_pg_depend>(GETSTRUCT(tuple));
-        found = found || (form->refclassid == RelationRelationId && form->refobjid == base);
+        found = found || (form->objsubid == 0 && form->refclassid == RelationRelationId &&
+                          form->refobjid == base && form->refobjsubid == 0);
     }
     systable_endscan(scan);
     table_close(depend, AccessShareLock);
@@ -112,29 +113,47 @@ void EnsureDependencies(Oid base_oid) {
     CommandCounterIncrement();
 }
 
+namespace {
+
+// A definition that cannot be parsed must not keep anybody from dropping what is in the way.
+void TryEnsureDependencies(Oid base) {
+    MemoryContext caller = CurrentMemoryContext;
+    ResourceOwner resource_owner = CurrentResourceOwner;
+    BeginInternalSubTransaction(nullptr);
+    MemoryContextSwitchTo(caller);
+    PG_TRY();
+    {
+        // Planning a key may evaluate functions of the owner's.
+        OwnerContext owner = EnterOwner(RelationOwner(base));
+        EnsureDependencies(base);
+        LeaveOwner(owner);
+        ReleaseCurrentSubTransaction();
+    }
+    PG_CATCH();
+    {
+        MemoryContextSwitchTo(caller);
+        ErrorData *error = CopyErrorData();
+        if (error->sqlerrcode == ERRCODE_QUERY_CANCELED)
+            PG_RE_THROW();
+        FlushErrorState();
+        RollbackAndReleaseCurrentSubTransaction();
+        ereport(WARNING, (errmsg("cannot tell what the index tables of \"%s\" depend on: %s",
+                                 get_rel_name(base), error->message),
+                          errhint("Drop them, and create them again with index_table.create().")));
+    }
+    PG_END_TRY();
+    MemoryContextSwitchTo(caller);
+    CurrentResourceOwner = resource_owner;
+}
+
+} // namespace
+
 void EnsureAllDependencies() {
     ListCell *cell;
     foreach (cell, ListBases()) {
         if (!LackDependencies(lfirst_oid(cell)))
             continue;
-        // A definition that does not hold any more must not keep its owner from dropping it.
-        MemoryContext caller = CurrentMemoryContext;
-        ResourceOwner owner = CurrentResourceOwner;
-        BeginInternalSubTransaction(nullptr);
-        PG_TRY();
-        {
-            EnsureDependencies(lfirst_oid(cell));
-            ReleaseCurrentSubTransaction();
-        }
-        PG_CATCH();
-        {
-            MemoryContextSwitchTo(caller);
-            FlushErrorState();
-            RollbackAndReleaseCurrentSubTransaction();
-        }
-        PG_END_TRY();
-        MemoryContextSwitchTo(caller);
-        CurrentResourceOwner = owner;
+        TryEnsureDependencies(lfirst_oid(cell));
     }
 }
 

@@ -241,6 +241,9 @@ int64 ReconcilePartitions(Relation base) {
 }
 
 void RegisterPartitions(Oid base, List *leaves) {
+    // What a dump without its definition has left there: partitions may have gone since.
+    if (ListIndexTables(base) == NIL)
+        DeletePartitions(base);
     ListCell *cell;
     foreach (cell, leaves) {
         Oid leaf = lfirst_oid(cell);

@@ -7,6 +7,7 @@
 #include "build/reload.h"
 #include "catalog/definition.h"
 #include "compat/compat.h"
+#include "ddl/triggers.h"
 #include "maintenance/maintenance.h"
 #include "maintenance/target_plan.h"
 
@@ -129,24 +130,17 @@ void RefuseNewLayout(AlterTableStmt *statement, const IndexTable *table) {
 }
 
 // A partition of an index table goes with it, not without.
-void RefuseDropOfPartition(DropStmt *statement) {
-    if (statement->removeType != OBJECT_TABLE)
-        return;
-    List *dropped = NIL;
-    ListCell *cell;
-    foreach (cell, statement->objects)
-        dropped =
-            lappend_oid(dropped, RangeVarGetRelid(makeRangeVarFromNameList(lfirst_node(List, cell)),
-                                                  NoLock, true));
-    foreach (cell, dropped) {
-        Oid root = OidIsValid(lfirst_oid(cell)) ? RootOf(lfirst_oid(cell)) : InvalidOid;
-        if (root != lfirst_oid(cell) && OidIsValid(RecordedBase(root)) &&
-            !list_member_oid(dropped, root))
-            RaiseOwnTable("drop a partition of", root);
-    }
+void RefuseDropOfPartition(Oid relid, List *dropped) {
+    Oid root = RootOf(relid);
+    if (root != relid && OidIsValid(RecordedBase(root)) && !list_member_oid(dropped, root))
+        RaiseOwnTable("drop a partition of", root);
 }
 
-void RefuseNewColumnName(RenameStmt *statement) {
+void RefuseNewName(RenameStmt *statement) {
+    if (statement->renameType == OBJECT_SCHEMA && strcmp(statement->subname, "index_table") == 0)
+        ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+                        errmsg("cannot rename schema \"index_table\""),
+                        errdetail("The extension index_table is found by this name.")));
     if (statement->renameType != OBJECT_COLUMN || !statement->relation)
         return;
     Oid relid = FindRelation(statement->relation);
@@ -162,15 +156,22 @@ void WaitForBuild(Oid index_table) {
         LockRelationOid(index_table, ShareUpdateExclusiveLock);
 }
 
-void WaitBeforeDrop(DropStmt *statement) {
+// Before DROP TABLE.
+void PrepareDrop(DropStmt *statement) {
     if (statement->removeType != OBJECT_TABLE)
         return;
+    List *dropped = NIL;
     ListCell *cell, *table;
-    foreach (cell, statement->objects) {
-        Oid relid = FindRelation(makeRangeVarFromNameList(lfirst_node(List, cell)));
-        if (OidIsValid(relid))
-            foreach (table, ListIndexTables(relid))
-                WaitForBuild(lfirst_oid(table));
+    foreach (cell, statement->objects)
+        dropped =
+            lappend_oid(dropped, FindRelation(makeRangeVarFromNameList(lfirst_node(List, cell))));
+    foreach (cell, dropped)
+        if (OidIsValid(lfirst_oid(cell)))
+            RefuseDropOfPartition(lfirst_oid(cell), dropped);
+    foreach (cell, dropped) {
+        List *index_tables = OidIsValid(lfirst_oid(cell)) ? ListIndexTables(lfirst_oid(cell)) : NIL;
+        foreach (table, index_tables)
+            WaitForBuild(lfirst_oid(table));
     }
 }
 
@@ -292,6 +293,7 @@ void FollowAlterTable(AlterTableStmt *statement) {
             ChangeOwner(relid, command->newowner);
             break;
         default:
+            FollowTriggers(command, relid, statement->relation->inh);
             break;
         }
     }
@@ -299,6 +301,7 @@ void FollowAlterTable(AlterTableStmt *statement) {
 }
 
 void FollowCreate(CreateStmt *statement) {
+    NoteTable();
     if (statement->partbound)
         FollowJoin(statement->relation);
     else
@@ -398,19 +401,19 @@ SQL_FUNCTION(index_table_on_ddl_start) {
     EventTriggerData *event = GetEvent(fcinfo);
     if (!OidIsValid(ExtensionSchema()))
         PG_RETURN_NULL();
+    if (IsA(event->parsetree, DropStmt) || IsA(event->parsetree, DropOwnedStmt)) {
+        EnsureAllDependencies();
+        if (IsA(event->parsetree, DropStmt))
+            PrepareDrop(reinterpret_cast<DropStmt *>(event->parsetree));
+        PG_RETURN_NULL();
+    }
     FlushChanges();
     if (IsA(event->parsetree, RenameStmt))
-        RefuseNewColumnName(reinterpret_cast<RenameStmt *>(event->parsetree));
+        RefuseNewName(reinterpret_cast<RenameStmt *>(event->parsetree));
     if (IsRename(event->parsetree))
         RememberDefinitions();
     else if (IsA(event->parsetree, AlterTableStmt))
         RefuseBeforeAlter(reinterpret_cast<AlterTableStmt *>(event->parsetree));
-    else if (IsA(event->parsetree, DropStmt) || IsA(event->parsetree, DropOwnedStmt))
-        EnsureAllDependencies();
-    if (IsA(event->parsetree, DropStmt))
-        RefuseDropOfPartition(reinterpret_cast<DropStmt *>(event->parsetree));
-    if (IsA(event->parsetree, DropStmt))
-        WaitBeforeDrop(reinterpret_cast<DropStmt *>(event->parsetree));
     PG_RETURN_NULL();
 }
 
@@ -422,6 +425,8 @@ SQL_FUNCTION(index_table_on_ddl_end) {
         RefreshDefinitions();
     else if (IsA(event->parsetree, AlterTableStmt))
         FollowAlterTable(reinterpret_cast<AlterTableStmt *>(event->parsetree));
+    else if (IsA(event->parsetree, CreateTrigStmt))
+        NoteTrigger(reinterpret_cast<CreateTrigStmt *>(event->parsetree));
     else if (IsA(event->parsetree, CreateStmt))
         FollowCreate(reinterpret_cast<CreateStmt *>(event->parsetree));
     else if (IsA(event->parsetree, CreateSchemaStmt))

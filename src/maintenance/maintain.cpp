@@ -21,6 +21,20 @@ struct Capture {
     MemoryContext memory;
 };
 
+// Whether rows of a partition are being loaded from a dump of everything. pg_restore may create the
+// row trigger before that, when it works in parallel: it belongs to the partitioned table. The
+// statement trigger is the partition's own, and is created after its rows are there.
+bool IsBeingRestored(Relation rel) {
+    const TriggerDesc *triggers = rel->trigdesc;
+    return !check_function_bodies && // as dumps set it
+           std::none_of(triggers->triggers, triggers->triggers + triggers->numtriggers,
+                        [](const Trigger &trigger) {
+                            return TRIGGER_FOR_BEFORE(trigger.tgtype) &&
+                                   !TRIGGER_FOR_ROW(trigger.tgtype) &&
+                                   get_func_namespace(trigger.tgfoid) == ExtensionSchema();
+                        });
+}
+
 bool GetBuffers(Capture *capture) {
     const Leaf *leaf = capture->leaf;
     capture->buffers =
@@ -49,7 +63,7 @@ Capture *PrepareCapture(FunctionCallInfo fcinfo, Relation rel) {
     MemoryContext caller = MemoryContextSwitchTo(memory);
     capture = static_cast<Capture *>(palloc0(sizeof(Capture)));
     capture->memory = memory;
-    capture->leaf = FindLeaf(rel);
+    capture->leaf = IsBeingRestored(rel) ? nullptr : FindLeaf(rel);
     // An index table that was dropped while its lock was waited for is no longer in the catalog.
     while (capture->leaf && !GetBuffers(capture))
         capture->leaf = FindLeaf(rel);

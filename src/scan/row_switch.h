@@ -9,7 +9,8 @@
 namespace index_table {
 
 // Whether the server's ResultRelInfo, of which the executor has an array, is the one that this was
-// compiled for: minor releases have changed its size. Where it is not, that is logged once a session.
+// compiled for: minor releases have changed its size. Where it is not, that is logged once a
+// session.
 bool CanChangeRows();
 
 void InitializeRowSwitch();

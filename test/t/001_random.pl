@@ -116,7 +116,7 @@ sub explain_violation_sql
 	my ($schema) = @_;
 	my $disable = join('; ', map { "ALTER TABLE $_->{name} DISABLE TRIGGER index_table_maintain" } @{ $schema->{bases} });
 	return qq{
-CREATE FUNCTION explain_violation(statement text) RETURNS void LANGUAGE plpgsql SET index_table.enable_scan = off AS \$\$
+CREATE FUNCTION explain_violation(statement text) RETURNS void LANGUAGE plpgsql SET index_table.enable_scan = off SET client_min_messages = error AS \$\$
 DECLARE reason text;
 BEGIN
 	BEGIN

@@ -1,0 +1,102 @@
+-- ALTER TABLE … ENABLE and DISABLE TRIGGER, with which dumps of data load it: the extension's triggers fire always, or not at all.
+SET client_min_messages = warning;
+CREATE EXTENSION IF NOT EXISTS index_table;
+CREATE SCHEMA triggers;
+SET search_path = triggers;
+
+\getenv abs_srcdir PG_ABS_SRCDIR
+\set oracle :abs_srcdir '/sql/include/oracle.sql'
+\i :oracle
+
+CREATE FUNCTION others() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NULL; END $$;
+CREATE TABLE people (id int, region text, town text, PRIMARY KEY (id, region)) PARTITION BY LIST (region);
+CREATE TABLE people_a PARTITION OF people FOR VALUES IN ('a');
+CREATE TABLE people_b PARTITION OF people FOR VALUES IN ('b') PARTITION BY HASH (id);
+CREATE TABLE people_b_0 PARTITION OF people_b FOR VALUES WITH (MODULUS 1, REMAINDER 0);
+CREATE TRIGGER others AFTER INSERT ON people FOR EACH ROW EXECUTE FUNCTION others();
+INSERT INTO people SELECT i, CASE i % 2 WHEN 0 THEN 'a' ELSE 'b' END, 'town ' || i % 3 FROM generate_series(1, 20) AS i;
+SELECT index_table.create('people', 'town');
+SELECT index_table.create('people', 'id', 'denormalized');
+INSERT INTO recomputation VALUES
+    ('people_by_town', 'town, partition_id, id, region', 'people b'),
+    ('people_by_id', 'id, partition_id, region, town', 'people b');
+-- Of the row trigger and the statement trigger, and of another one.
+CREATE VIEW states AS
+    SELECT tgrelid::regclass::text COLLATE "C" AS relation, string_agg(tgenabled::text, '' ORDER BY tgname DESC) FILTER (WHERE tgname LIKE 'index%') AS own,
+           string_agg(tgenabled::text, '') FILTER (WHERE tgname = 'others') AS others
+      FROM pg_trigger WHERE tgname IN ('others', 'index_table_maintain', 'index_table_announce') GROUP BY 1 ORDER BY 1;
+TABLE states;
+
+-- As dumps do it, a partition at a time.
+ALTER TABLE people_a DISABLE TRIGGER ALL;
+TABLE states;
+ALTER TABLE people_a ENABLE TRIGGER ALL;
+TABLE states;
+-- The whole tree, which PostgreSQL descends for row triggers; part of it; one trigger; and what is not meant stays disabled.
+ALTER TABLE people ENABLE TRIGGER ALL;
+TABLE states;
+ALTER TABLE people_b ENABLE REPLICA TRIGGER index_table_maintain;
+TABLE states;
+ALTER TABLE people ENABLE REPLICA TRIGGER others, ENABLE TRIGGER index_table_announce;
+TABLE states;
+ALTER TABLE ONLY people ENABLE TRIGGER index_table_maintain;
+TABLE states;
+SET session_replication_role = replica;
+UPDATE people SET town = 'as replica' WHERE id IN (1, 2);
+RESET session_replication_role;
+SELECT * FROM differences();
+
+-- Disabling them is the owner's choice, and has consequences; repair() deals with those. Dumps hide the notice.
+\set VERBOSITY terse
+SET client_min_messages = notice;
+ALTER TABLE people DISABLE TRIGGER ALL;
+SET client_min_messages = warning;
+\set VERBOSITY default
+ALTER TABLE people DISABLE TRIGGER others;
+ALTER TABLE people_a DISABLE TRIGGER others;
+ALTER TABLE people DISABLE TRIGGER USER;
+ALTER TABLE people_b_0 DISABLE TRIGGER index_table_maintain;
+ALTER TABLE people ENABLE TRIGGER others;
+TABLE states;
+INSERT INTO people VALUES (100, 'a', 'behind'), (101, 'b', 'behind');
+DELETE FROM people WHERE id < 5;
+ALTER TABLE people_b ENABLE TRIGGER index_table_maintain;
+TABLE states;
+ALTER TABLE people ENABLE TRIGGER ALL;
+INSERT INTO people VALUES (102, 'a', 'before'), (103, 'b', 'before');
+SELECT count(*) FROM differences();
+SELECT index_table.repair('people_by_town'), index_table.repair('people_by_id');
+SELECT * FROM differences();
+ALTER TABLE people_a DISABLE TRIGGER index_table_announce, DISABLE TRIGGER index_table_maintain;
+TRUNCATE people_a;
+ALTER TABLE people_a ENABLE TRIGGER ALL;
+ALTER TABLE people_b_0 ENABLE TRIGGER ALL, DISABLE TRIGGER others;
+TABLE states;
+SELECT index_table.repair('people_by_town'), index_table.repair('people_by_id');
+SELECT * FROM differences();
+-- Where there are no index tables nothing is said, and other tables' triggers are theirs.
+ALTER TABLE recomputation DISABLE TRIGGER ALL;
+CREATE TRIGGER others AFTER INSERT ON recomputation FOR EACH ROW EXECUTE FUNCTION others();
+ALTER TABLE recomputation ENABLE TRIGGER ALL;
+SELECT tgenabled FROM pg_trigger WHERE tgrelid = 'recomputation'::regclass;
+
+-- A definition is loaded where the base table has no triggers that would do the same once more.
+CREATE TABLE loaded AS SELECT * FROM index_table.definition WHERE base = 'people'::regclass;
+DELETE FROM index_table.definition WHERE base = 'people'::regclass;
+INSERT INTO index_table.definition TABLE loaded;
+SET session_replication_role = replica;
+INSERT INTO index_table.definition TABLE loaded;
+RESET session_replication_role;
+ALTER TABLE people DISABLE TRIGGER ALL;
+INSERT INTO index_table.definition TABLE loaded;
+ALTER TABLE people ENABLE TRIGGER ALL;
+DELETE FROM index_table.definition WHERE base = 'people'::regclass;
+ALTER TABLE index_table.definition DISABLE TRIGGER ALL;
+INSERT INTO index_table.definition TABLE loaded;
+ALTER TABLE index_table.definition ENABLE TRIGGER ALL;
+SELECT tgenabled FROM pg_trigger WHERE tgrelid = 'index_table.definition'::regclass;
+INSERT INTO people VALUES (104, 'a', 'after'), (105, 'b', 'after');
+SELECT * FROM differences();
+
+DROP SCHEMA triggers CASCADE;
+SELECT count(*) FROM index_table.definition;
