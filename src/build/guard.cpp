@@ -6,8 +6,6 @@
 namespace index_table {
 namespace {
 
-constexpr char kGuard[] = "index_table_guard";
-
 constinit bool is_off = false;
 
 // The index table that a relation is, is a partition of, or is the log of; InvalidOid where it is
@@ -22,6 +20,22 @@ Oid GuardedIndexTable(Oid relid) {
             if (RecordedLog(lfirst_oid(cell)) == relid)
                 return lfirst_oid(cell);
     return InvalidOid;
+}
+
+// Whether a partition has its guard disabled: rows are being loaded into it, for which pg_dump may
+// name the partitioned table.
+bool IsLoading(Relation rel) {
+    bool is_loading = false;
+    ListCell *cell;
+    foreach (cell, find_inheritance_children(RelationGetRelid(rel), AccessShareLock)) {
+        Relation partition = table_open(lfirst_oid(cell), NoLock);
+        const TriggerDesc *triggers = partition->trigdesc;
+        for (int i = 0; triggers && i < triggers->numtriggers; i++)
+            is_loading = is_loading || (strcmp(triggers->triggers[i].tgname, kGuard) == 0 &&
+                                        triggers->triggers[i].tgenabled == TRIGGER_DISABLED);
+        table_close(partition, NoLock);
+    }
+    return is_loading;
 }
 
 } // namespace
@@ -59,6 +73,10 @@ void CreateGuard(Oid relid) {
                          kGuard, QualifiedName(lfirst_oid(cell))));
 }
 
+bool HasGuard(Oid index_table) {
+    return OidIsValid(get_trigger_oid(index_table, kGuard, true));
+}
+
 void ExecuteUnguarded(const char *sql) {
     bool outer = is_off;
     PG_TRY();
@@ -85,7 +103,7 @@ SQL_FUNCTION(index_table_guard) {
                         errmsg("not called by the trigger manager")));
     Relation rel = reinterpret_cast<TriggerData *>(fcinfo->context)->tg_relation;
     Oid index_table = is_off ? InvalidOid : GuardedIndexTable(RelationGetRelid(rel));
-    if (OidIsValid(index_table))
+    if (OidIsValid(index_table) && !IsLoading(rel))
         ereport(ERROR,
                 (errcode(ERRCODE_WRONG_OBJECT_TYPE),
                  errmsg("cannot change index table \"%s\" directly", get_rel_name(index_table)),

@@ -5,6 +5,8 @@
 
 namespace index_table {
 
+constexpr char kGuard[] = "index_table_guard"; // the trigger
+
 // Index tables grant nothing by default, whatever ALTER DEFAULT PRIVILEGES says. Caller in
 // EnterOwner().
 void RevokeDefaultPrivileges(Oid relid);
@@ -13,6 +15,10 @@ void RevokeDefaultPrivileges(Oid relid);
 // changes. What the extension writes itself fires no statement triggers. Replicas, as
 // session_replication_role calls them, may change everything, as foreign keys allow them too.
 void CreateGuard(Oid relid);
+
+// Whether an index table has its guard. One without may be taken apart: pg_restore --clean drops
+// triggers first.
+bool HasGuard(Oid index_table);
 
 // Execute() for statements that change an index table, or the definition of one.
 void ExecuteUnguarded(const char *sql);

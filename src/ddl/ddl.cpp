@@ -116,7 +116,9 @@ void RefuseNewLayout(AlterTableStmt *statement, const IndexTable *table) {
         case AT_AttachPartition:
         case AT_DetachPartition:
         case AT_DetachPartitionFinalize:
-            RaiseOwnTable("change the partitions of", table->relid);
+            if (HasGuard(table->relid))
+                RaiseOwnTable("change the partitions of", table->relid);
+            break;
         case AT_AddInherit:
         case AT_DropInherit:
             RaiseOwnTable("change the inheritance of", table->relid);
@@ -132,7 +134,8 @@ void RefuseNewLayout(AlterTableStmt *statement, const IndexTable *table) {
 // A partition of an index table goes with it, not without.
 void RefuseDropOfPartition(Oid relid, List *dropped) {
     Oid root = RootOf(relid);
-    if (root != relid && OidIsValid(RecordedBase(root)) && !list_member_oid(dropped, root))
+    if (root != relid && OidIsValid(RecordedBase(root)) && !list_member_oid(dropped, root) &&
+        HasGuard(root))
         RaiseOwnTable("drop a partition of", root);
 }
 
@@ -382,7 +385,7 @@ void CheckAllIndexes() {
     ListCell *base_cell, *cell;
     foreach (base_cell, ListBases())
         foreach (cell, ListIndexTables(lfirst_oid(base_cell)))
-            if (!OidIsValid(RecordedLog(lfirst_oid(cell))))
+            if (!OidIsValid(RecordedLog(lfirst_oid(cell))) && HasGuard(lfirst_oid(cell)))
                 if (const IndexTable *table = FindIndexTable(lfirst_oid(cell)))
                     CheckIndexes(table);
 }

@@ -1,5 +1,6 @@
 #include "ddl/triggers.h"
 
+#include "build/guard.h"
 #include "catalog/definition.h"
 
 namespace index_table {
@@ -24,12 +25,19 @@ void ForEachOwnTrigger(Oid relid, LOCKMODE mode, Visit visit) {
     table_close(triggers, mode);
 }
 
-// ENABLE TRIGGER means: not in sessions that replicate. Ours fire there too, or not at all.
+// Of index tables; replicas pass it.
+bool IsGuard(Form_pg_trigger form) {
+    return strcmp(NameStr(form->tgname), kGuard) == 0;
+}
+
+// ENABLE TRIGGER means: not in sessions that replicate. Those of base tables fire there too, or not
+// at all.
 void FireAlways(Oid relid) {
     bool changed = false;
     ForEachOwnTrigger(
         relid, RowExclusiveLock, [&](Relation triggers, HeapTuple tuple, Form_pg_trigger form) {
-            if (form->tgenabled == TRIGGER_DISABLED || form->tgenabled == TRIGGER_FIRES_ALWAYS)
+            if (form->tgenabled == TRIGGER_DISABLED || form->tgenabled == TRIGGER_FIRES_ALWAYS ||
+                IsGuard(form))
                 return;
             HeapTuple copy = heap_copytuple(tuple);
             reinterpret_cast<Form_pg_trigger>(GETSTRUCT(copy))->tgenabled = TRIGGER_FIRES_ALWAYS;

@@ -224,6 +224,7 @@ my %entries = (
 	triggers_of_leaves => [ grep { /TRIGGER \w+ (?:customers_\d|low|high) / } @toc ],
 	leaves => [ grep { /TABLE DATA \w+ (?:customers_\d|low|high) / } @toc ]);
 my @rest = grep { !/TRIGGER|TABLE DATA (?:index_table (?:definition|partition)|\w+ (?:customers_\d|low|high)) / } @toc;
+my @guards = grep { /TRIGGER .* index_table_guard / } @toc; # of index tables
 my @orders = (
 	[ 'triggers_of_trees', 'definition', 'partition', 'leaves', 'triggers_of_leaves' ],
 	[ 'triggers_of_trees', 'definition', 'leaves', 'triggers_of_leaves', 'partition' ],
@@ -231,7 +232,7 @@ my @orders = (
 foreach my $i (0 .. $#orders)
 {
 	my $list = "$directory/list$i";
-	append_to_file($list, join("\n", (map { @{ $entries{$_} } } @{ $orders[$i] }), @rest, @later, ''));
+	append_to_file($list, join("\n", (map { @{ $entries{$_} } } @{ $orders[$i] }), @rest, @guards, @later, ''));
 	make_db("order$i");
 	restored_ok("order$i", '--section=pre-data', $all);
 	restored_ok("order$i", '-L', $list, $all);
