@@ -9,10 +9,10 @@ SET search_path = changes;
 \i :oracle
 
 -- One partition has a layout of its own.
-CREATE TABLE goods (id int PRIMARY KEY, k int, a text, b int, label text GENERATED ALWAYS AS (a || '/' || b) STORED) PARTITION BY HASH (id);
+CREATE TABLE goods (id int PRIMARY KEY, k int, a text, b int, label text GENERATED ALWAYS AS (a || '/' || b::text) STORED) PARTITION BY HASH (id);
 CREATE TABLE goods_0 PARTITION OF goods FOR VALUES WITH (MODULUS 3, REMAINDER 0);
 CREATE TABLE goods_1 PARTITION OF goods FOR VALUES WITH (MODULUS 3, REMAINDER 1);
-CREATE TABLE goods_2 (b int, gone int, label text GENERATED ALWAYS AS (a || '/' || b) STORED, a text, k int, id int NOT NULL);
+CREATE TABLE goods_2 (b int, gone int, label text GENERATED ALWAYS AS (a || '/' || b::text) STORED, a text, k int, id int NOT NULL);
 ALTER TABLE goods_2 DROP COLUMN gone;
 ALTER TABLE goods ATTACH PARTITION goods_2 FOR VALUES WITH (MODULUS 3, REMAINDER 2);
 INSERT INTO goods SELECT i, i % 5, 'a' || i, i FROM generate_series(1, 20) AS i;

@@ -200,7 +200,7 @@ void InitMerge(const Switch *self, const SwitchedLeaf *leaf, ResultRelInfo *resu
         compat::SetMergeJoinCondition(
             result, ExecInitQual(MapExpression(self, leaf, condition), &modify->ps));
     // What is inserted goes to the base table, whatever partition it was looked for in.
-    compat::CopyUnmatchedActions(modify->rootResultRelInfo, result);
+    compat::CopyUnmatchedActions(&modify->resultRelInfo[0], result);
     ListCell *cell;
     foreach (cell, static_cast<List *>(linitial(self->plan->mergeActionLists))) {
         MergeAction *action = lfirst_node(MergeAction, cell);
@@ -235,7 +235,7 @@ void AddResultRelation(Switch *self, SwitchedLeaf *leaf) {
     InitResultRelInfo(result, leaf->rel, self->rti, modify->rootResultRelInfo,
                       estate->es_instrument);
     compat::CheckChange(result, modify);
-    result->ri_RowIdAttNo = modify->rootResultRelInfo->ri_RowIdAttNo;
+    result->ri_RowIdAttNo = modify->resultRelInfo[0].ri_RowIdAttNo;
     if (!modify->ps.ps_ExprContext)
         ExecAssignExprContext(estate, &modify->ps);
     InitChecks(self, leaf, result);

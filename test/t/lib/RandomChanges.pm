@@ -43,7 +43,7 @@ my %types = (
 	d => 'int[]',
 	n => 'int NOT NULL DEFAULT 0',
 	ref => 'int',
-	gen => "text GENERATED ALWAYS AS (coalesce(a, '') || '/' || coalesce(b, 0)) STORED");
+	gen => "text GENERATED ALWAYS AS (coalesce(a, '') || '/' || coalesce(b, 0)::text) STORED");
 
 # A partition, as it comes or attached with a shape of its own. Returns SQL.
 sub leaf
@@ -888,6 +888,8 @@ sub batch
 	}
 	push @steps, frame(pick('COMMIT', 'ROLLBACK', 'ROLLBACK')) if $transaction;
 	push @steps, frame('VACUUM t') if chance(0.05);
+	# Pending events of triggers may have kept it.
+	push @steps, frame('RESET ROLE', 'ALTER TABLE t DROP COLUMN IF EXISTS z') if grep { $_->{sql} =~ /ADD COLUMN z/ } @steps;
 	push @steps, frame('RESET ROLE', 'RESET index_table.enable_scan');
 	(my $refill = $schema->{refill}) =~ s/SELECT (\d+) \+ i/'SELECT ' . ($next += 1000) . ' + i'/e;
 	push @steps, { kind => 'control', sql => $refill =~ s/;\s*\z//r };
