@@ -213,6 +213,17 @@ inline void SetMergeJoinCondition([[maybe_unused]] ResultRelInfo *result,
 #endif
 }
 
+// On 15, which generated columns a change concerns is settled by whoever asks first; PostgreSQL
+// asks when a statement starts.
+inline void InitGeneratedColumns([[maybe_unused]] ResultRelInfo *result,
+                                 [[maybe_unused]] ModifyTableState *modify) {
+#if PG_VERSION_NUM >= 150002 && PG_VERSION_NUM < 160000
+    const TupleConstr *constraints = RelationGetDescr(result->ri_RelationDesc)->constr;
+    if (modify->operation != CMD_DELETE && constraints && constraints->has_generated_stored)
+        ExecInitStoredGenerated(result, modify->ps.state, modify->operation);
+#endif
+}
+
 // Before 16, result relations that share a range table entry share its updated columns, too: makes
 // them those of a partition with the columns in `map`, for the base table's; null restores them.
 // `renamed` caches the result. From 16 on, PostgreSQL maps them itself.

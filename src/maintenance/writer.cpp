@@ -223,11 +223,14 @@ IndexScanDesc StartSearch(EntryWriter *writer, Target *target, bool null_key, Sc
     return *scan;
 }
 
-// Compares stored and wanted columns [first, last) byte by byte.
+// Compares stored and wanted columns [first, last) byte by byte. Older entries still hold what was
+// in columns that are dropped by now.
 bool HasColumns(Target *target, const Datum *values, const bool *nulls, int first, int last) {
     for (int i = first; i < last; i++) {
         bool isnull;
         Form_pg_attribute att = TupleDescAttr(target->plan->descriptor, i);
+        if (att->attisdropped)
+            continue;
         Datum stored = slot_getattr(target->found, i + 1, &isnull);
         if (isnull != nulls[i] ||
             (!isnull && !datum_image_eq(stored, values[i], att->attbyval, att->attlen)))

@@ -100,6 +100,7 @@ void OnUpperPaths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input,
 struct SwitchedLeaf {
     Oid relid;
     Relation rel;
+    ResultRelInfo *result;      // for the target
     AttrMap *map;               // its columns for the base table's; null: the same layout
     TupleTableSlot *epq_slot;   // where a row that others have changed is looked at again
     Bitmapset *updated_columns; // that the command names; for compat::RenameUpdatedColumns()
@@ -111,6 +112,7 @@ struct Switch {
     AttrNumber column; // of the child's rows, with the partition
     // Of the node above, found when the query has been started:
     ModifyTableState *modify; // for the target
+    const ModifyTable *plan;  // its plan
     ExecRowMark *mark;        // for a row mark
     EPQState *epq;
     Index rti;
@@ -155,11 +157,10 @@ T *MapExpression(const Switch *self, const SwitchedLeaf *leaf, T *expression) {
 }
 
 void InitChecks(const Switch *self, const SwitchedLeaf *leaf, ResultRelInfo *result) {
-    ModifyTable *plan = reinterpret_cast<ModifyTable *>(self->modify->ps.plan);
-    if (plan->withCheckOptionLists == NIL)
+    if (self->plan->withCheckOptionLists == NIL)
         return;
     result->ri_WithCheckOptions =
-        MapExpression(self, leaf, static_cast<List *>(linitial(plan->withCheckOptionLists)));
+        MapExpression(self, leaf, static_cast<List *>(linitial(self->plan->withCheckOptionLists)));
     ListCell *cell;
     foreach (cell, result->ri_WithCheckOptions) {
         List *qual = reinterpret_cast<List *>(lfirst_node(WithCheckOption, cell)->qual);
@@ -170,11 +171,10 @@ void InitChecks(const Switch *self, const SwitchedLeaf *leaf, ResultRelInfo *res
 
 void InitReturning(const Switch *self, const SwitchedLeaf *leaf, ResultRelInfo *result) {
     ModifyTableState *modify = self->modify;
-    ModifyTable *plan = reinterpret_cast<ModifyTable *>(modify->ps.plan);
-    if (plan->returningLists == NIL)
+    if (self->plan->returningLists == NIL)
         return;
     result->ri_returningList =
-        MapExpression(self, leaf, static_cast<List *>(linitial(plan->returningLists)));
+        MapExpression(self, leaf, static_cast<List *>(linitial(self->plan->returningLists)));
     result->ri_projectReturning = ExecBuildProjectionInfo(
         result->ri_returningList, modify->ps.ps_ExprContext, modify->ps.ps_ResultTupleSlot,
         &modify->ps, RelationGetDescr(leaf->rel));
@@ -182,13 +182,12 @@ void InitReturning(const Switch *self, const SwitchedLeaf *leaf, ResultRelInfo *
 
 void InitUpdate(const Switch *self, const SwitchedLeaf *leaf, ResultRelInfo *result) {
     ModifyTableState *modify = self->modify;
-    ModifyTable *plan = reinterpret_cast<ModifyTable *>(modify->ps.plan);
     EState *estate = modify->ps.state;
     result->ri_oldTupleSlot = table_slot_create(leaf->rel, &estate->es_tupleTable);
     result->ri_newTupleSlot = table_slot_create(leaf->rel, &estate->es_tupleTable);
     result->ri_projectNew = ExecBuildUpdateProjection(
-        outerPlan(plan)->targetlist, false,
-        MapColumns(static_cast<List *>(linitial(plan->updateColnosLists)), leaf->map),
+        outerPlan(self->plan)->targetlist, false,
+        MapColumns(static_cast<List *>(linitial(self->plan->updateColnosLists)), leaf->map),
         RelationGetDescr(leaf->rel), modify->ps.ps_ExprContext, result->ri_newTupleSlot,
         &modify->ps);
     result->ri_projectNewInfoValid = true;
@@ -196,15 +195,14 @@ void InitUpdate(const Switch *self, const SwitchedLeaf *leaf, ResultRelInfo *res
 
 void InitMerge(const Switch *self, const SwitchedLeaf *leaf, ResultRelInfo *result) {
     ModifyTableState *modify = self->modify;
-    ModifyTable *plan = reinterpret_cast<ModifyTable *>(modify->ps.plan);
     ExecInitMergeTupleSlots(modify, result);
-    if (List *condition = compat::MergeJoinCondition(plan))
+    if (List *condition = compat::MergeJoinCondition(self->plan))
         compat::SetMergeJoinCondition(
             result, ExecInitQual(MapExpression(self, leaf, condition), &modify->ps));
     // What is inserted goes to the base table, whatever partition it was looked for in.
     compat::CopyUnmatchedActions(&modify->resultRelInfo[0], result);
     ListCell *cell;
-    foreach (cell, static_cast<List *>(linitial(plan->mergeActionLists))) {
+    foreach (cell, static_cast<List *>(linitial(self->plan->mergeActionLists))) {
         MergeAction *action = lfirst_node(MergeAction, cell);
         if (!compat::IsForMatched(action))
             continue;
@@ -246,6 +244,7 @@ void AddResultRelation(Switch *self, SwitchedLeaf *leaf) {
         InitUpdate(self, leaf, result);
     else if (modify->operation == CMD_MERGE)
         InitMerge(self, leaf, result);
+    leaf->result = result;
     // So that triggers find it, and its indexes are closed at the end.
     estate->es_opened_result_relations = lappend(estate->es_opened_result_relations, result);
     modify->mt_nrels++;
@@ -270,7 +269,8 @@ void SwitchTo(Switch *self, Oid relid) {
     if (self->current && self->current->relid == relid)
         return;
     SwitchedLeaf *leaf = static_cast<SwitchedLeaf *>(self->leaves.Find(relid));
-    if (!leaf)
+    bool is_new = !leaf;
+    if (is_new)
         leaf = OpenLeaf(self, relid);
     if (self->mark) {
         self->mark->relation = leaf->rel;
@@ -285,6 +285,8 @@ void SwitchTo(Switch *self, Oid relid) {
     if (self->modify && self->modify->operation != CMD_DELETE)
         compat::RenameUpdatedColumns(self->modify->ps.state, self->rti, leaf->map,
                                      &leaf->updated_columns);
+    if (self->modify && is_new)
+        compat::InitGeneratedColumns(leaf->result, self->modify);
 }
 
 // All rows have passed: the node above becomes what it was. LockRows forgets its slots then.
@@ -301,12 +303,24 @@ void Finish(Switch *self) {
 
 // --- The node above ----------------------------------------------------------
 
+// Partitions that rows are routed to (what is inserted, or moves) are made ready by PostgreSQL,
+// with the actions of MERGE: it fails over some of those, and uses none.
+void HideMergeActions(ModifyTableState *modify) {
+    ModifyTable *plan = palloc_object(ModifyTable);
+    *plan = *reinterpret_cast<ModifyTable *>(modify->ps.plan);
+    plan->mergeActionLists = list_make1(NIL);
+    modify->ps.plan = &plan->plan;
+}
+
 // A result relation is found by its place in an array that must not move: it is made for all
 // partitions there are. Pages of it that are not used cost nothing.
 void LinkModify(Switch *self, ModifyTableState *modify) {
     ResultRelInfo *root = modify->rootResultRelInfo;
     constexpr int kSpare = 8;
     self->modify = modify;
+    self->plan = reinterpret_cast<ModifyTable *>(modify->ps.plan);
+    if (modify->operation == CMD_MERGE)
+        HideMergeActions(modify);
     self->epq = &modify->mt_epqstate;
     self->rti = root->ri_RangeTableIndex;
     self->base = root->ri_RelationDesc;
