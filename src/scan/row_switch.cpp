@@ -317,6 +317,7 @@ void HideMergeActions(ModifyTableState *modify) {
 void LinkModify(Switch *self, ModifyTableState *modify) {
     ResultRelInfo *root = modify->rootResultRelInfo;
     constexpr int kSpare = 8;
+    constexpr int kAll = 1 << 24;
     self->modify = modify;
     self->plan = reinterpret_cast<ModifyTable *>(modify->ps.plan);
     if (modify->operation == CMD_MERGE)
@@ -324,7 +325,8 @@ void LinkModify(Switch *self, ModifyTableState *modify) {
     self->epq = &modify->mt_epqstate;
     self->rti = root->ri_RangeTableIndex;
     self->base = root->ri_RelationDesc;
-    self->capacity = 1 + list_length(ListPartitions(RelationGetRelid(self->base))) + kSpare;
+    const Base *base = FindBase(RelationGetRelid(self->base));
+    self->capacity = 1 + (base ? CountPartitions(base, kAll) : 0) + kSpare;
     ResultRelInfo *results = static_cast<ResultRelInfo *>(MemoryContextAllocHuge(
         modify->ps.state->es_query_cxt, sizeof(ResultRelInfo) * self->capacity));
     results[0] = modify->resultRelInfo[0];
