@@ -9,11 +9,23 @@ INSERT INTO customers VALUES (:id, 'Grace', 'Hopper', '1 Main Street', 'Redmond'
 SELECT customer_id, first_name, town
   FROM index_table.fetch(NULL::customers, 'customers_by_email', 'grace@example.com');
 
-UPDATE customers SET email = 'hopper@example.com' WHERE customer_id = :id;
+UPDATE customers SET email = 'hopper@example.com' WHERE email = 'grace@example.com';
 
 SELECT 'old' AS address, count(*) FROM index_table.fetch(NULL::customers, 'customers_by_email', 'grace@example.com')
 UNION ALL
 SELECT 'new', count(*) FROM index_table.fetch(NULL::customers, 'customers_by_email', 'hopper@example.com');
+\set ECHO none
+
+\echo 'That UPDATE found its row as a query does. With all partitions to be asked, it would have taken longer:'
+\echo
+\set ECHO queries
+EXPLAIN (COSTS OFF) UPDATE customers SET balance = balance + 1 WHERE email = 'hopper@example.com';
+\timing on
+UPDATE customers SET balance = balance + 1 WHERE email = 'hopper@example.com';
+SET index_table.enable_scan = off;
+UPDATE customers SET balance = balance - 1 WHERE email = 'hopper@example.com';
+\timing off
+RESET index_table.enable_scan;
 \set ECHO none
 
 \echo 'What is rolled back has not happened:'
