@@ -224,12 +224,29 @@ inline void InitGeneratedColumns([[maybe_unused]] ResultRelInfo *result,
 #endif
 }
 
+// The columns of a partition that a command updates: those it names, and generated ones as far as
+// the range table lists them (before 15.2).
+struct RenamedColumns {
+    Bitmapset *updated;
+    Bitmapset *generated;
+};
+
+inline Bitmapset *RenameColumns(const Bitmapset *columns, const AttrMap *map) {
+    Bitmapset *renamed = nullptr;
+    for (int member = -1; (member = bms_next_member(columns, member)) >= 0;) {
+        int attno = member + FirstLowInvalidHeapAttributeNumber;
+        attno = attno > 0 ? map->attnums[attno - 1] : attno;
+        renamed = bms_add_member(renamed, attno - FirstLowInvalidHeapAttributeNumber);
+    }
+    return renamed;
+}
+
 // Before 16, result relations that share a range table entry share its updated columns, too: makes
 // them those of a partition with the columns in `map`, for the base table's; null restores them.
 // `renamed` caches the result. From 16 on, PostgreSQL maps them itself.
 inline void RenameUpdatedColumns([[maybe_unused]] EState *estate, [[maybe_unused]] Index rti,
                                  [[maybe_unused]] const AttrMap *map,
-                                 [[maybe_unused]] Bitmapset **renamed) {
+                                 [[maybe_unused]] RenamedColumns *renamed) {
 #if PG_VERSION_NUM < 160000
     ListCell *cell = list_nth_cell(estate->es_range_table, rti - 1);
     RangeTblEntry *entry = lfirst_node(RangeTblEntry, cell);
@@ -247,14 +264,12 @@ inline void RenameUpdatedColumns([[maybe_unused]] EState *estate, [[maybe_unused
         *entry = *planned;
         lfirst(list_nth_cell(estate->es_range_table, rti - 1)) = entry;
     }
-    if (!*renamed)
-        for (int member = -1; (member = bms_next_member(planned->updatedCols, member)) >= 0;) {
-            int attno = member + FirstLowInvalidHeapAttributeNumber;
-            attno = attno > 0 ? map->attnums[attno - 1] : attno;
-            *renamed = bms_add_member(*renamed, attno - FirstLowInvalidHeapAttributeNumber);
-        }
+    if (!renamed->updated)
+        *renamed = {.updated = RenameColumns(planned->updatedCols, map),
+                    .generated = RenameColumns(planned->extraUpdatedCols, map)};
     MemoryContextSwitchTo(caller);
-    entry->updatedCols = *renamed;
+    entry->updatedCols = renamed->updated;
+    entry->extraUpdatedCols = renamed->generated;
 #endif
 }
 

@@ -100,10 +100,10 @@ void OnUpperPaths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input,
 struct SwitchedLeaf {
     Oid relid;
     Relation rel;
-    ResultRelInfo *result;      // for the target
-    AttrMap *map;               // its columns for the base table's; null: the same layout
-    TupleTableSlot *epq_slot;   // where a row that others have changed is looked at again
-    Bitmapset *updated_columns; // that the command names; for compat::RenameUpdatedColumns()
+    ResultRelInfo *result;    // for the target
+    AttrMap *map;             // its columns for the base table's; null: the same layout
+    TupleTableSlot *epq_slot; // where a row that others have changed is looked at again
+    compat::RenamedColumns updated_columns;
 };
 
 // What is switched for one relation of the query.
