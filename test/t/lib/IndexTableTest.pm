@@ -23,13 +23,17 @@ use Test::More;
 our @EXPORT = qw(new_node describe oracle_sql oracle_ok has_extension sqlstate quote_literal start_session end_session
 	start_command end_command);
 
-# A running server; options are those of PostgreSQL::Test::Cluster::init, and conf => more settings.
+# A running server; options are those of PostgreSQL::Test::Cluster::init, and conf => more settings,
+# install_path => of another server, no_data_checksums => not even where they are the default.
 sub new_node
 {
 	my ($name, %options) = @_;
 	my $conf = delete $options{conf} // '';
-	my $node = PostgreSQL::Test::Cluster->new($name);
-	$node->init(extra => [ '--encoding=UTF8', '--locale=C' ], %options);
+	my $path = delete $options{install_path};
+	my $node = PostgreSQL::Test::Cluster->new($name, $path ? (install_path => $path) : ());
+	my @extra = ('--encoding=UTF8', '--locale=C');
+	push @extra, '--no-data-checksums' if delete $options{no_data_checksums} && $node->pg_version >= 18;
+	$node->init(extra => \@extra, %options);
 	$node->append_conf(
 		'postgresql.conf', qq(
 log_statement = none
