@@ -198,6 +198,44 @@ SELECT index_table FROM index_table.definition WHERE base = 'measures'::regclass
 ROLLBACK;
 SELECT * FROM differences();
 
+-- A command that fails, and is caught, leaves nothing for the next one.
+CREATE TABLE bystander (id int, k text);
+INSERT INTO bystander VALUES (1, 'x');
+BEGIN;
+SAVEPOINT s;
+ALTER TABLE measures ALTER COLUMN k TYPE text, ADD CHECK (k = 'none');
+ROLLBACK TO s;
+ALTER TABLE bystander ADD COLUMN q int;
+ALTER TABLE people ALTER COLUMN note SET DEFAULT 'note';
+COMMIT;
+DO $$
+BEGIN
+    ALTER TABLE measures RENAME COLUMN missing TO k2;
+EXCEPTION WHEN undefined_column THEN
+    ALTER TABLE bystander RENAME COLUMN q TO r;
+END $$;
+SELECT * FROM differences();
+-- Several things at once: the new column is copied, with the changed one.
+ALTER TABLE people ADD COLUMN extra int DEFAULT 7, ALTER COLUMN note TYPE varchar(100), ADD COLUMN twice int GENERATED ALWAYS AS (id * 2) STORED;
+SELECT columns('people_by_phone');
+SELECT * FROM index_table.verify('people_by_phone');
+ALTER TABLE people DROP COLUMN extra, DROP COLUMN twice;
+-- Tables are renamed, and their columns, by commands for views and indexes, too.
+ALTER VIEW people RENAME COLUMN town TO city;
+ALTER INDEX people RENAME TO folk;
+UPDATE folk SET city = 'Named' WHERE id = 3;
+ALTER MATERIALIZED VIEW folk RENAME COLUMN city TO town;
+ALTER INDEX folk RENAME TO people;
+CREATE TEXT SEARCH CONFIGURATION words (COPY = simple);
+SELECT index_table.create('measures', '(to_tsvector(''words''::regconfig, v)::text)', name => 'measures_by_words');
+ALTER TEXT SEARCH CONFIGURATION words RENAME TO texts;
+INSERT INTO measures VALUES (7, 'g', 'seven', 'e', 7);
+SELECT * FROM index_table.verify('measures_by_words');
+SELECT index_table.drop('measures_by_words');
+DROP TEXT SEARCH CONFIGURATION texts;
+DELETE FROM measures WHERE id = 7;
+SELECT * FROM differences();
+
 -- The columns of an index table are the extension's and its owner is the base table's; its name and schema are free.
 CREATE SCHEMA alter_fourth;
 ALTER TABLE measures_by_k ALTER COLUMN k TYPE text;
@@ -205,6 +243,8 @@ ALTER TABLE measures_by_k ALTER COLUMN k TYPE text;
 ALTER TABLE measures_by_k DROP COLUMN v;
 \echo :SQLSTATE
 ALTER TABLE measures_by_k DROP COLUMN partition_id CASCADE;
+\echo :SQLSTATE
+ALTER TABLE people_by_phone ADD COLUMN remark text;
 \echo :SQLSTATE
 ALTER TABLE measures_by_k RENAME COLUMN k TO key;
 \echo :SQLSTATE

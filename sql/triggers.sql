@@ -74,6 +74,21 @@ ALTER TABLE people_b_0 ENABLE TRIGGER ALL, DISABLE TRIGGER others;
 TABLE states;
 SELECT index_table.repair('people_by_town'), index_table.repair('people_by_id');
 SELECT * FROM differences();
+-- Dropped, they come back with repair().
+SET client_min_messages = notice;
+DROP TRIGGER index_table_maintain ON people;
+INSERT INTO people VALUES (110, 'a', 'missed');
+SELECT count(*) > 0 AS missed FROM differences();
+DROP TRIGGER index_table_announce ON people;
+DROP TRIGGER index_table_announce ON people_a;
+TRUNCATE people_a;
+INSERT INTO people VALUES (111, 'a', 'missed, too');
+RESET client_min_messages;
+SET client_min_messages = warning;
+SELECT index_table.repair('people_by_town') > 0 AS mended, index_table.repair('people_by_id') > 0 AS mended;
+TABLE states;
+INSERT INTO people VALUES (112, 'a', 'followed');
+SELECT * FROM differences();
 -- Where there are no index tables nothing is said, and other tables' triggers are theirs.
 ALTER TABLE recomputation DISABLE TRIGGER ALL;
 CREATE TRIGGER others AFTER INSERT ON recomputation FOR EACH ROW EXECUTE FUNCTION others();

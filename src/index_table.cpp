@@ -1,6 +1,5 @@
 // Module entry: hooks only.
 #include "build/online.h"
-#include "build/reload.h"
 #include "build/worker.h"
 #include "ddl/ddl.h"
 #include "maintenance/maintenance.h"
@@ -16,7 +15,6 @@ void _PG_init(void) {
     index_table::InitializeMaintenance();
     index_table::InitializeOnlineBuild();
     index_table::InitializeWorker();
-    index_table::InitializeReload();
     index_table::InitializeDdl();
     index_table::InitializeScan();
     MarkGUCPrefixReserved("index_table");

@@ -44,6 +44,10 @@ List *FindLeaves(Oid base, LOCKMODE mode);
 // partitions.
 char EntryPersistence(Oid index_table);
 
+// Creates the triggers of a base table and its partitions that somebody has dropped. The base table
+// is not open. Takes ShareRowExclusiveLock on them if there are any.
+void RestoreTriggers(Oid base);
+
 // Makes sure that the base table has its row trigger. Caller as for ReconcilePartitions.
 void EnsureTriggers(Oid base);
 

@@ -1,6 +1,7 @@
 // ADD COLUMN on the base table of a denormalized index table.
 #include "build/build.h"
 #include "build/dependencies.h"
+#include "build/guard.h"
 #include "build/query.h"
 #include "compat/compat.h"
 
@@ -75,10 +76,10 @@ void CopyNewColumn(Oid base_oid, const char *name) {
                                  FORMAT_TYPE_TYPEMOD_GIVEN | FORMAT_TYPE_FORCE_QUALIFY));
         if (OidIsValid(att->attcollation))
             appendStringInfo(&sql, " COLLATE %s", generate_collation_name(att->attcollation));
-        Execute(psprintf("%s%s", sql.data, missing));
+        ExecuteUnguarded(psprintf("%s%s", sql.data, missing));
         if (*missing)
-            Execute(psprintf("ALTER TABLE %s ALTER COLUMN %s DROP DEFAULT", QualifiedName(relid),
-                             quote_identifier(copy)));
+            ExecuteUnguarded(psprintf("ALTER TABLE %s ALTER COLUMN %s DROP DEFAULT",
+                                      QualifiedName(relid), quote_identifier(copy)));
         table = FindIndexTable(relid);
         RecordCopyDependency(table, table->include[table->include_count - 1]);
         // Values that were computed row by row: the base table was rewritten, so is this.

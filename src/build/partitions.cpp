@@ -10,10 +10,15 @@ namespace {
 constexpr char kRowTrigger[] = "index_table_maintain";
 constexpr char kStatementTrigger[] = "index_table_announce";
 
+// Foreign tables need none.
+bool HasStatementTrigger(Oid relid) {
+    return get_rel_relkind(relid) == RELKIND_FOREIGN_TABLE ||
+           OidIsValid(get_trigger_oid(relid, kStatementTrigger, true));
+}
+
 // The statement trigger is not cloned: every table of the tree has its own.
 void CreateStatementTrigger(Oid relid) {
-    if (get_rel_relkind(relid) == RELKIND_FOREIGN_TABLE ||
-        OidIsValid(get_trigger_oid(relid, kStatementTrigger, true)))
+    if (HasStatementTrigger(relid))
         return;
     // A partition may belong to another role than its base table.
     OwnerContext owner = EnterOwner(RelationOwner(relid));
@@ -60,6 +65,19 @@ void EnsureTriggers(Oid base) {
     // Logical replication's workers run as replicas, and must maintain what they change.
     Execute(psprintf("ALTER TABLE %s ENABLE ALWAYS TRIGGER %s", name, kRowTrigger));
     AtEOXact_GUC(false, guc_level);
+}
+
+void RestoreTriggers(Oid base) {
+    bool are_there = OidIsValid(get_trigger_oid(base, kRowTrigger, true));
+    ListCell *cell;
+    foreach (cell, find_all_inheritors(base, NoLock, nullptr))
+        are_there = are_there && HasStatementTrigger(lfirst_oid(cell));
+    if (are_there)
+        return;
+    LockRelationOid(base, ShareRowExclusiveLock); // first, as writers do
+    foreach (cell, find_all_inheritors(base, ShareRowExclusiveLock, nullptr))
+        CreateStatementTrigger(lfirst_oid(cell));
+    EnsureTriggers(base);
 }
 
 void ForgetIndexTable(Oid index_table, Oid base) {

@@ -8,17 +8,20 @@
 #include "maintenance/target_plan.h"
 
 namespace index_table {
+
+struct PendingChange {
+    Oid base;
+    List *changes; // of ColumnChange
+    List *storage; // what the rows are stored in: it changes where they are written anew
+};
+
 namespace {
 
-// An index table whose columns a command is about to change; memory of the transaction.
+// An index table whose columns a command is about to change.
 struct ColumnChange {
     Oid index_table;
     bool in_expression; // the column is used in one, whose value may depend on its type
 };
-
-constinit List *changes = NIL;
-// What the rows of the base table are stored in; it changes where they are written anew.
-constinit List *storage = NIL;
 
 // Before the command nothing is locked: who writes a leaf anew at this moment has the index tables
 // loaded anew once more.
@@ -34,11 +37,6 @@ List *ListStorage(Oid base) {
         ReleaseSysCache(tuple);
     }
     return numbers;
-}
-
-void OnTransactionEnd(XactEvent event, void *) {
-    if (event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT || event == XACT_EVENT_PREPARE)
-        changes = storage = NIL;
 }
 
 // How an index table uses a column of its base table.
@@ -136,10 +134,10 @@ void Empty(const IndexTable *table) {
     ForgetRetiredNumbers(table->relid, ListRetiredNumbers(table->relid));
 }
 
-void PrepareColumnChange(const Base *base, List *columns, const char *action) {
-    changes = NIL;
+PendingChange *PrepareColumnChange(const Base *base, List *columns, const char *action) {
     MemoryContext caller = MemoryContextSwitchTo(TopTransactionContext);
-    storage = ListStorage(base->relid);
+    PendingChange *pending = palloc_object(PendingChange);
+    *pending = {.base = base->relid, .changes = NIL, .storage = ListStorage(base->relid)};
     MemoryContextSwitchTo(caller);
     for (const IndexTable *table : std::span(base->tables, base->table_count)) {
         bool is_used = false;
@@ -169,21 +167,21 @@ void PrepareColumnChange(const Base *base, List *columns, const char *action) {
         caller = MemoryContextSwitchTo(TopTransactionContext);
         ColumnChange *change = palloc_object(ColumnChange);
         *change = {.index_table = table->relid, .in_expression = in_expression};
-        changes = lappend(changes, change);
+        pending->changes = lappend(pending->changes, change);
         MemoryContextSwitchTo(caller);
     }
+    return pending;
 }
 
-void FollowColumnChange(Oid base_oid) {
-    List *pending = changes;
-    changes = NIL;
-    if (pending == NIL)
+void FollowColumnChange(const PendingChange *pending) {
+    if (pending->changes == NIL)
         return;
-    bool is_rewritten = !equal(storage, ListStorage(base_oid));
+    Oid base_oid = pending->base;
+    bool is_rewritten = !equal(pending->storage, ListStorage(base_oid));
     Relation base = relation_open(base_oid, NoLock);
     OwnerContext owner = EnterOwner(base->rd_rel->relowner);
     ListCell *cell;
-    foreach (cell, pending) {
+    foreach (cell, pending->changes) {
         const ColumnChange *change = static_cast<ColumnChange *>(lfirst(cell));
         bool reload = is_rewritten || change->in_expression;
         const IndexTable *table = FindIndexTable(change->index_table);
@@ -205,10 +203,6 @@ void FollowColumnChange(Oid base_oid) {
     }
     LeaveOwner(owner);
     relation_close(base, NoLock);
-}
-
-void InitializeReload() {
-    RegisterXactCallback(OnTransactionEnd, nullptr);
 }
 
 } // namespace index_table

@@ -16,13 +16,13 @@ const char *ObstacleToReload(const IndexTable *table);
 // Empties an index table for readers and writers alike. The caller is in EnterOwner().
 void Empty(const IndexTable *table);
 
-// The two sides of a command that changes the type or the expression of columns of a base table,
+// The two sides of one command that changes the type or the expression of columns of a base table,
 // or what is stored in them. Before: index tables let go of `columns` (attribute numbers), which
 // PostgreSQL would not touch otherwise. Raises 0A000 where an index table cannot follow. After:
-// they take the new types, and are reloaded where rows were written anew.
-void PrepareColumnChange(const Base *base, List *columns, const char *action);
-void FollowColumnChange(Oid base);
-
-void InitializeReload();
+// they take the new types, and are reloaded where rows were written anew. What is pending lives as
+// long as the transaction.
+struct PendingChange;
+PendingChange *PrepareColumnChange(const Base *base, List *columns, const char *action);
+void FollowColumnChange(const PendingChange *pending);
 
 } // namespace index_table

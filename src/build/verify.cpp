@@ -224,6 +224,7 @@ SQL_FUNCTION(index_table_repair) {
     PreventCommandDuringRecovery("index_table.repair()");
     const IndexTable *table = GetOwnIndexTable(PG_GETARG_OID(0));
     CheckIsComplete(table);
+    RestoreTriggers(table->base);
     Relation base = relation_open(table->base, AccessShareLock);
     OwnerContext owner = EnterOwner(base->rd_rel->relowner);
     bool has_strangers = list_difference_oid(FindLeaves(table->base, AccessShareLock),

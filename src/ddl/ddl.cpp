@@ -29,35 +29,105 @@ bool IsBase(Oid relid) {
     return OidIsValid(relid) && ListIndexTables(relid) != NIL;
 }
 
-// The definitions as parsed before a command that renames something; memory of this transaction.
-constinit List *before_rename = nullptr;
+// What is known of a command before it, for after it. Commands nest: those that the extension runs
+// itself, and those of other event triggers.
+struct PendingCommand {
+    Node *parsetree;
+    int level;              // of the subtransaction
+    List *before_rename;    // the definitions as parsed before something is renamed
+    PendingChange *changes; // of columns; null: none
+};
+
+constinit List *commands = nullptr; // innermost first; memory of the transaction
+
+void AddCommand(const PendingCommand &command) {
+    MemoryContext caller = MemoryContextSwitchTo(TopTransactionContext);
+    PendingCommand *copy = palloc_object(PendingCommand);
+    *copy = command;
+    copy->level = GetCurrentTransactionNestLevel();
+    commands = lcons(copy, commands);
+    MemoryContextSwitchTo(caller);
+}
+
+// Ends a command; null where nothing was noted of it.
+PendingCommand *TakeCommand(Node *parsetree) {
+    ListCell *cell;
+    foreach (cell, commands) {
+        PendingCommand *command = static_cast<PendingCommand *>(lfirst(cell));
+        if (command->parsetree != parsetree)
+            continue;
+        commands = foreach_delete_current(commands, cell);
+        return command;
+    }
+    return nullptr;
+}
+
+// Forgets commands that have failed.
+void OnSubTransactionEnd(SubXactEvent event, SubTransactionId, SubTransactionId, void *) {
+    if (event != SUBXACT_EVENT_ABORT_SUB)
+        return;
+    ListCell *cell;
+    foreach (cell, commands)
+        if (static_cast<PendingCommand *>(lfirst(cell))->level >= GetCurrentTransactionNestLevel())
+            commands = foreach_delete_current(commands, cell);
+}
 
 bool IsRename(Node *parsetree) {
     return IsA(parsetree, RenameStmt) || IsA(parsetree, AlterObjectSchemaStmt) ||
            IsA(parsetree, AlterEnumStmt);
 }
 
-void RememberDefinitions() {
-    MemoryContext caller = MemoryContextSwitchTo(TopTransactionContext);
-    before_rename = NIL;
-    ListCell *cell;
-    foreach (cell, ListBases())
-        if (const Base *base = FindBase(lfirst_oid(cell)))
-            for (IndexTable *table : std::span(base->tables, base->table_count))
-                before_rename = lappend(before_rename, table);
+// A definition that cannot be parsed keeps nobody from renaming anything, least of all what would
+// mend it.
+const Base *TryFindBase(Oid relid) {
+    const Base *base = nullptr;
+    MemoryContext caller = CurrentMemoryContext;
+    ResourceOwner owner = CurrentResourceOwner;
+    BeginInternalSubTransaction(nullptr);
     MemoryContextSwitchTo(caller);
+    PG_TRY();
+    {
+        base = FindBase(relid);
+        ReleaseCurrentSubTransaction();
+    }
+    PG_CATCH();
+    {
+        MemoryContextSwitchTo(caller);
+        ErrorData *error = CopyErrorData();
+        if (error->sqlerrcode == ERRCODE_QUERY_CANCELED)
+            PG_RE_THROW();
+        FlushErrorState();
+        RollbackAndReleaseCurrentSubTransaction();
+        base = nullptr;
+    }
+    PG_END_TRY();
+    MemoryContextSwitchTo(caller);
+    CurrentResourceOwner = owner;
+    return base;
 }
 
-void RefreshDefinitions() {
+List *ListDefinitions() {
+    List *definitions = NIL;
+    ListCell *cell;
+    foreach (cell, ListBases())
+        if (const Base *base = TryFindBase(lfirst_oid(cell))) {
+            MemoryContext caller = MemoryContextSwitchTo(TopTransactionContext);
+            for (IndexTable *table : std::span(base->tables, base->table_count))
+                definitions = lappend(definitions, table);
+            MemoryContextSwitchTo(caller);
+        }
+    return definitions;
+}
+
+void RefreshDefinitions(List *before_rename) {
     ListCell *cell;
     foreach (cell, before_rename)
         RefreshDefinition(static_cast<IndexTable *>(lfirst(cell)));
-    before_rename = NIL;
 }
 
 void OnTransactionEnd(XactEvent event, void *) {
     if (event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT || event == XACT_EVENT_PREPARE)
-        before_rename = NIL;
+        commands = NIL;
 }
 
 [[noreturn]] void RaiseCannotFollow(const char *action, const IndexTable *table) {
@@ -108,6 +178,10 @@ void RefuseNewLayout(AlterTableStmt *statement, const IndexTable *table) {
                             errmsg("cannot change the owner of index table \"%s\"",
                                    get_rel_name(table->relid)),
                             errhint("It follows the owner of \"%s\".", get_rel_name(table->base))));
+        case AT_AddColumn: // columns of the base table will be added
+            if (table->strategy == Strategy::Denormalized)
+                RaiseOwnTable("add a column to", table->relid);
+            break;
         case AT_AlterColumnType:
         case AT_DropColumn:
             if (IsOwnColumn(table, command->name))
@@ -215,7 +289,10 @@ void RefuseBeforeAlter(AlterTableStmt *statement) {
                           command->name);
     }
     if (changed != NIL)
-        PrepareColumnChange(base, changed, action);
+        AddCommand({.parsetree = reinterpret_cast<Node *>(statement),
+                    .level = 0,
+                    .before_rename = NIL,
+                    .changes = PrepareColumnChange(base, changed, action)});
 }
 
 // What joins or leaves is locked by the command. The base table is not locked beyond what the
@@ -273,6 +350,10 @@ void FollowAlterTable(AlterTableStmt *statement) {
     Oid relid = FindRelation(statement->relation);
     if (!OidIsValid(relid))
         return;
+    // Entries have the old types until then.
+    PendingCommand *pending = TakeCommand(reinterpret_cast<Node *>(statement));
+    if (pending && pending->changes)
+        FollowColumnChange(pending->changes);
     ListCell *cell;
     foreach (cell, statement->cmds) {
         AlterTableCmd *command = lfirst_node(AlterTableCmd, cell);
@@ -300,7 +381,6 @@ void FollowAlterTable(AlterTableStmt *statement) {
             break;
         }
     }
-    FollowColumnChange(relid);
 }
 
 void FollowCreate(CreateStmt *statement) {
@@ -380,6 +460,23 @@ Dropped ReadDropped() {
     return dropped;
 }
 
+// DROP TRIGGER by hand. Dumps with --clean do it, too, and hide notices.
+void NoteDropOfTrigger(DropStmt *statement) {
+    if (statement->removeType != OBJECT_TRIGGER)
+        return;
+    List *names = lfirst_node(List, list_head(statement->objects));
+    if (list_length(names) < 2 || strncmp(strVal(llast(names)), "index_table_", 12) != 0)
+        return;
+    Oid relid =
+        FindRelation(makeRangeVarFromNameList(list_copy_head(names, list_length(names) - 1)));
+    Oid base = OidIsValid(relid) ? RootOf(relid) : InvalidOid;
+    if (IsBase(base))
+        ereport(NOTICE,
+                (errmsg("index tables of \"%s\" do not follow its changes without this trigger",
+                        get_rel_name(base)),
+                 errhint("index_table.repair() creates it again, and mends what was missed.")));
+}
+
 // Nothing says any more which table a dropped index was on.
 void CheckAllIndexes() {
     ListCell *base_cell, *cell;
@@ -394,6 +491,7 @@ void CheckAllIndexes() {
 
 void InitializeDdl() {
     RegisterXactCallback(OnTransactionEnd, nullptr);
+    RegisterSubXactCallback(OnSubTransactionEnd, nullptr);
 }
 
 } // namespace index_table
@@ -406,15 +504,20 @@ SQL_FUNCTION(index_table_on_ddl_start) {
         PG_RETURN_NULL();
     if (IsA(event->parsetree, DropStmt) || IsA(event->parsetree, DropOwnedStmt)) {
         EnsureAllDependencies();
-        if (IsA(event->parsetree, DropStmt))
+        if (IsA(event->parsetree, DropStmt)) {
             PrepareDrop(reinterpret_cast<DropStmt *>(event->parsetree));
+            NoteDropOfTrigger(reinterpret_cast<DropStmt *>(event->parsetree));
+        }
         PG_RETURN_NULL();
     }
     FlushChanges();
     if (IsA(event->parsetree, RenameStmt))
         RefuseNewName(reinterpret_cast<RenameStmt *>(event->parsetree));
     if (IsRename(event->parsetree))
-        RememberDefinitions();
+        AddCommand({.parsetree = event->parsetree,
+                    .level = 0,
+                    .before_rename = ListDefinitions(),
+                    .changes = nullptr});
     else if (IsA(event->parsetree, AlterTableStmt))
         RefuseBeforeAlter(reinterpret_cast<AlterTableStmt *>(event->parsetree));
     PG_RETURN_NULL();
@@ -424,9 +527,10 @@ SQL_FUNCTION(index_table_on_ddl_end) {
     EventTriggerData *event = GetEvent(fcinfo);
     if (!OidIsValid(ExtensionSchema()))
         PG_RETURN_NULL();
-    if (IsRename(event->parsetree))
-        RefreshDefinitions();
-    else if (IsA(event->parsetree, AlterTableStmt))
+    if (IsRename(event->parsetree)) {
+        if (PendingCommand *pending = TakeCommand(event->parsetree))
+            RefreshDefinitions(pending->before_rename);
+    } else if (IsA(event->parsetree, AlterTableStmt))
         FollowAlterTable(reinterpret_cast<AlterTableStmt *>(event->parsetree));
     else if (IsA(event->parsetree, CreateTrigStmt))
         NoteTrigger(reinterpret_cast<CreateTrigStmt *>(event->parsetree));
