@@ -178,13 +178,13 @@ BEGIN
 END $$;
 CREATE FUNCTION log_new() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-	INSERT INTO log(line) SELECT format('%s %s %s rows %s: new %s', TG_NAME, TG_OP, TG_TABLE_NAME, count(*), string_agg(n::text, ' ' ORDER BY n::text)) FROM new_rows n;
+	INSERT INTO log(line) SELECT format('%s %s %s rows %s: new %s', TG_NAME, TG_OP, TG_TABLE_NAME, count(*), string_agg(x::text, ' ' ORDER BY x::text)) FROM new_rows x;
 	RETURN NULL;
 END $$;
 CREATE FUNCTION log_both() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
 	INSERT INTO log(line) SELECT format('%s %s %s: %s => %s', TG_NAME, TG_OP, TG_TABLE_NAME,
-		(SELECT string_agg(o::text, ' ' ORDER BY o::text) FROM old_rows o), (SELECT string_agg(n::text, ' ' ORDER BY n::text) FROM new_rows n));
+		(SELECT string_agg(o::text, ' ' ORDER BY o::text) FROM old_rows o), (SELECT string_agg(x::text, ' ' ORDER BY x::text) FROM new_rows x));
 	RETURN NULL;
 END $$;
 CREATE FUNCTION instead() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -285,8 +285,9 @@ sub triggers
 	push @triggers, "old_u AFTER UPDATE ON t $old" if chance(0.4);
 	push @triggers, "old_d AFTER DELETE ON t $old" if chance(0.4);
 	push @triggers, "new_u AFTER UPDATE ON t $new" if chance(0.4);
-	push @triggers, "new_i AFTER INSERT ON t $new" if chance(0.4);
 	push @triggers, "new_and_old AFTER UPDATE ON t REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION log_both()" if chance(0.4);
+	$schema->{new_table} = grep { /NEW TABLE/ } @triggers;
+	push @triggers, "new_i AFTER INSERT ON t $new" if chance(0.4);
 	foreach my $leaf (some(3, @{ $schema->{leaves} }))
 	{
 		push @triggers, "leaf_of_$_ " . pick('BEFORE', 'AFTER') . " UPDATE OF $of[$_] ON $leaf $row" foreach grep { chance(0.4) } 0 .. $#of;
@@ -579,7 +580,8 @@ sub merge
 		my $id = ++$next . '000';
 		my $if = chance(0.5) ? " AND $v > " . number(9) : '';
 		# Several rows that are inserted must have keys of their own.
-		my $insert = $join =~ /m\.u/ ? "INSERT (id, p, r, k, u, b, a) VALUES ($id + m.u, " . pick("'n'", "'s'", "'e'", chance(0.1) ? "'zz'" : ()) . ', ' . number(40) . ", $v, m.u, 1, $text)" : 'DO NOTHING';
+		# From 17 on, NEW TABLE of the UPDATE may show what MERGE has inserted before.
+		my $insert = $join =~ /m\.u/ && !($schema->{new_table} && $schema->{version} >= 170000) ? "INSERT (id, p, r, k, u, b, a) VALUES ($id + m.u, " . pick("'n'", "'s'", "'e'", chance(0.1) ? "'zz'" : ()) . ', ' . number(40) . ", $v, m.u, 1, $text)" : 'DO NOTHING';
 		push @actions, "WHEN NOT MATCHED$if THEN $insert";
 	}
 	push @actions, 'WHEN NOT MATCHED BY SOURCE AND ' . condition_without_subquery($schema, $t) . ' THEN ' . pick('DELETE', "UPDATE SET b = $t.b + 1") if $schema->{version} >= 170000 && chance(0.1);
