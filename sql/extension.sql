@@ -93,6 +93,8 @@ BEGIN;
 ALTER TABLE people DISABLE TRIGGER USER;
 CALL forget();
 UPDATE index_table.definition SET key = 'gone' WHERE index_table = 'shouted'::regclass;
+CREATE TABLE bystander (a int);
+ALTER TABLE bystander RENAME COLUMN a TO b;
 DROP TABLE shouted;
 UPDATE people SET town = 'moved' WHERE id = 2;
 ROLLBACK;

@@ -117,33 +117,16 @@ namespace {
 
 // A definition that cannot be parsed must not keep anybody from dropping what is in the way.
 void TryEnsureDependencies(Oid base) {
-    MemoryContext caller = CurrentMemoryContext;
-    ResourceOwner resource_owner = CurrentResourceOwner;
-    BeginInternalSubTransaction(nullptr);
-    MemoryContextSwitchTo(caller);
-    PG_TRY();
-    {
+    const char *error = TryInSubtransaction([=] {
         // Planning a key may evaluate functions of the owner's.
         OwnerContext owner = EnterOwner(RelationOwner(base));
         EnsureDependencies(base);
         LeaveOwner(owner);
-        ReleaseCurrentSubTransaction();
-    }
-    PG_CATCH();
-    {
-        MemoryContextSwitchTo(caller);
-        ErrorData *error = CopyErrorData();
-        if (error->sqlerrcode == ERRCODE_QUERY_CANCELED)
-            PG_RE_THROW();
-        FlushErrorState();
-        RollbackAndReleaseCurrentSubTransaction();
+    });
+    if (error)
         ereport(WARNING, (errmsg("cannot tell what the index tables of \"%s\" depend on: %s",
-                                 get_rel_name(base), error->message),
+                                 get_rel_name(base), error),
                           errhint("Drop them, and create them again with index_table.create().")));
-    }
-    PG_END_TRY();
-    MemoryContextSwitchTo(caller);
-    CurrentResourceOwner = resource_owner;
 }
 
 } // namespace

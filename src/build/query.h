@@ -42,4 +42,34 @@ void AppendKeyOrder(StringInfo sql, const KeyColumn &column, const char *name);
 // OPERATOR(schema.=) or another B-tree operator of a key column's operator class.
 char *KeyOperator(const KeyColumn &column, StrategyNumber strategy);
 
+// Runs `attempt` in a subtransaction. Returns null, or what the error says that it raised; cancels
+// go through.
+template <typename Attempt>
+const char *TryInSubtransaction(Attempt attempt) {
+    const char *volatile message = nullptr;
+    MemoryContext caller = CurrentMemoryContext;
+    ResourceOwner owner = CurrentResourceOwner;
+    BeginInternalSubTransaction(nullptr);
+    MemoryContextSwitchTo(caller);
+    PG_TRY();
+    {
+        attempt();
+        ReleaseCurrentSubTransaction();
+    }
+    PG_CATCH();
+    {
+        MemoryContextSwitchTo(caller);
+        ErrorData *error = CopyErrorData();
+        if (error->sqlerrcode == ERRCODE_QUERY_CANCELED)
+            PG_RE_THROW();
+        FlushErrorState();
+        RollbackAndReleaseCurrentSubTransaction();
+        message = error->message ? error->message : "";
+    }
+    PG_END_TRY();
+    MemoryContextSwitchTo(caller);
+    CurrentResourceOwner = owner;
+    return message;
+}
+
 } // namespace index_table

@@ -4,6 +4,7 @@
 #include "build/build.h"
 #include "build/dependencies.h"
 #include "build/guard.h"
+#include "build/query.h"
 #include "build/reload.h"
 #include "catalog/definition.h"
 #include "compat/compat.h"
@@ -81,29 +82,7 @@ bool IsRename(Node *parsetree) {
 // mend it.
 const Base *TryFindBase(Oid relid) {
     const Base *base = nullptr;
-    MemoryContext caller = CurrentMemoryContext;
-    ResourceOwner owner = CurrentResourceOwner;
-    BeginInternalSubTransaction(nullptr);
-    MemoryContextSwitchTo(caller);
-    PG_TRY();
-    {
-        base = FindBase(relid);
-        ReleaseCurrentSubTransaction();
-    }
-    PG_CATCH();
-    {
-        MemoryContextSwitchTo(caller);
-        ErrorData *error = CopyErrorData();
-        if (error->sqlerrcode == ERRCODE_QUERY_CANCELED)
-            PG_RE_THROW();
-        FlushErrorState();
-        RollbackAndReleaseCurrentSubTransaction();
-        base = nullptr;
-    }
-    PG_END_TRY();
-    MemoryContextSwitchTo(caller);
-    CurrentResourceOwner = owner;
-    return base;
+    return TryInSubtransaction([&] { base = FindBase(relid); }) ? nullptr : base;
 }
 
 List *ListDefinitions() {
