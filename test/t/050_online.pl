@@ -3,6 +3,7 @@
 #
 #   ONLINE_SEED         repeats the choices of a run (not its timing)
 #   ONLINE_ROUNDS       how many interruptions (20)
+#   ONLINE_KINDS        of which kinds, in turns (cancel terminate timeout crash kill)
 use strict;
 use warnings;
 
@@ -372,7 +373,7 @@ ROLLBACK;}, stdout => \$logged, stderr => \$stderr);
 
 my %outcomes;
 start_load();
-my @kinds = ('cancel', 'terminate', 'timeout', 'crash');
+my @kinds = split / /, $ENV{ONLINE_KINDS} // 'cancel terminate timeout crash kill';
 foreach my $round (1 .. $rounds)
 {
 	my $name = $names[ int(rand(@names)) ];
@@ -384,10 +385,10 @@ foreach my $round (1 .. $rounds)
 	my $session = start_session($node, 'postgres',
 		"SET application_name = builder; SET index_table.build_delay = $delay; $timeout\nCALL index_table.create_concurrently($arguments{$name});");
 	sleep($wait);
-	my $crashed = $kind eq 'crash';
+	my $crashed = $kind eq 'crash' || $kind eq 'kill';
 	if ($crashed)
 	{
-		$node->stop('immediate');
+		$kind eq 'kill' ? $node->kill9 : $node->stop('immediate');
 		stop_load(1);
 	}
 	elsif ($kind ne 'timeout')
@@ -395,13 +396,21 @@ foreach my $round (1 .. $rounds)
 		my $function = $kind eq 'cancel' ? 'pg_cancel_backend(pid)' : 'pg_terminate_backend(pid)';
 		$node->safe_psql('postgres', "SELECT $function FROM pg_stat_activity WHERE application_name = 'builder'");
 	}
-	$session->{input} .= "\\q\n" unless $kind eq 'crash';
+	$session->{input} .= "\\q\n" unless $crashed;
 	eval { end_session($session) };
 	my $output = $session->{output};
 	unlike($output, qr/XX000|23505/, "$label: no unexpected error") or diag $output;
 	if ($crashed)
 	{
-		$node->start;
+		# Backends outlive a killed postmaster until they notice.
+		my $started = 0;
+		for (1 .. 100)
+		{
+			last if $started = $node->start(fail_ok => 1);
+			$node->{_pid} = undef; # of the killed one
+			sleep(0.1);
+		}
+		ok($started, "$label: the server starts again");
 		start_load();
 	}
 	my $status = status($name);
