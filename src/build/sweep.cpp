@@ -61,12 +61,19 @@ List *StorageOf(Oid index_table) {
 
 } // namespace
 
-void BeginSweep(Sweep *sweep, const IndexTable *table) {
+void LockForSweep(Oid base, Oid index_table) {
+    // First, as writers and whoever drops the index table do.
+    LockRelationOid(base, AccessShareLock);
     // One at a time, like VACUUM.
-    LockRelationOid(table->relid, ShareUpdateExclusiveLock);
-    *sweep = {.index_table = table->relid, .numbers = ListRetiredNumbers(table->relid)};
-    if (sweep->numbers == NIL)
+    LockRelationOid(index_table, ShareUpdateExclusiveLock);
+}
+
+void BeginSweep(Sweep *sweep, const IndexTable *table) {
+    *sweep = {.base = table->base, .index_table = table->relid};
+    if (ListRetiredNumbers(table->relid) == NIL)
         return;
+    LockForSweep(table->base, table->relid);
+    sweep->numbers = ListRetiredNumbers(table->relid);
     sweep->relations = StorageOf(table->relid);
 }
 

@@ -115,7 +115,7 @@ void VacuumInBatches(Oid relid, MemoryContext memory) {
     for (bool more = true; more;) {
         Begin();
         // One sweep at a time; another may have come between, which does no harm.
-        LockRelationOid(relid, ShareUpdateExclusiveLock);
+        LockForSweep(sweep.base, relid);
         more = SweepBatch(&sweep);
         if (!more)
             EndSweep(&sweep);
