@@ -61,28 +61,20 @@ List *StorageOf(Oid index_table) {
 
 } // namespace
 
-void LockForSweep(Oid base, Oid index_table) {
-    // First, as writers and whoever drops the index table do.
-    LockRelationOid(base, AccessShareLock);
-    // One at a time, like VACUUM.
-    LockRelationOid(index_table, ShareUpdateExclusiveLock);
-}
-
 void BeginSweep(Sweep *sweep, const IndexTable *table) {
-    *sweep = {.base = table->base, .index_table = table->relid};
+    *sweep = {.index_table = table->relid};
     if (ListRetiredNumbers(table->relid) == NIL)
         return;
-    LockForSweep(table->base, table->relid);
+    // One at a time, like VACUUM.
+    LockRelationOid(table->relid, ShareUpdateExclusiveLock);
     sweep->numbers = ListRetiredNumbers(table->relid);
     sweep->relations = StorageOf(table->relid);
 }
 
-bool SweepBatch(Sweep *sweep) {
+bool SweepBatch(Sweep *sweep, const IndexTable *table) {
     if (sweep->relations == NIL)
         return false;
-    const IndexTable *table = FindIndexTable(sweep->index_table);
-    Relation rel =
-        table ? try_relation_open(linitial_oid(sweep->relations), RowExclusiveLock) : nullptr;
+    Relation rel = try_relation_open(linitial_oid(sweep->relations), RowExclusiveLock);
     BlockNumber blocks = rel ? RelationGetNumberOfBlocks(rel) : 0;
     if (sweep->next_block >= blocks) {
         sweep->relations = list_delete_first(sweep->relations);
@@ -110,7 +102,7 @@ int64 SweepEntries(const IndexTable *table) {
     BeginSweep(&sweep, table);
     if (sweep.numbers == NIL)
         return 0;
-    while (SweepBatch(&sweep))
+    while (SweepBatch(&sweep, table))
         ;
     EndSweep(&sweep);
     return sweep.removed;
@@ -131,15 +123,19 @@ void RemoveDeadEntries(const IndexTable *table) {
 namespace {
 
 int64 VacuumAll() {
-    int64 removed = 0;
+    // Found before any is locked: finding one may lock its base table.
+    List *tables = NIL;
     ListCell *base_cell, *cell;
     foreach (base_cell, ListBases())
         foreach (cell, ListIndexTables(lfirst_oid(base_cell))) {
             const IndexTable *table = FindIndexTable(lfirst_oid(cell));
             // One that is being built is locked until that is done.
             if (table && !OidIsValid(table->log) && compat::OwnsRelation(table->relid))
-                removed += SweepEntries(table);
+                tables = lappend(tables, const_cast<IndexTable *>(table));
         }
+    int64 removed = 0;
+    foreach (cell, tables)
+        removed += SweepEntries(static_cast<IndexTable *>(lfirst(cell)));
     return removed;
 }
 

@@ -8,7 +8,6 @@ namespace index_table {
 // A pass over an index table. It may be spread over several transactions; its lists are in the
 // memory context that was current at BeginSweep().
 struct Sweep {
-    Oid base;
     Oid index_table;
     List *numbers;   // out of use when it began
     List *relations; // yet to be looked through
@@ -16,14 +15,13 @@ struct Sweep {
     int64 removed;
 };
 
-// What a transaction of a sweep begins with. BeginSweep() does it for the first.
-void LockForSweep(Oid base, Oid index_table);
-
 // Where there is something to do, locks the index table so that no other sweep runs until the
 // transaction ends. `numbers` is NIL where there is nothing to do.
 void BeginSweep(Sweep *sweep, const IndexTable *table);
-// Looks through the next blocks; false when there are none.
-bool SweepBatch(Sweep *sweep);
+// Looks through the next blocks; false when there are none. `table` was found in this transaction,
+// before the index table was locked: finding it locks the base table, and who drops the index table
+// locks it after that.
+bool SweepBatch(Sweep *sweep, const IndexTable *table);
 // Forgets the numbers: no entry with them is left.
 void EndSweep(Sweep *sweep);
 

@@ -115,8 +115,9 @@ void VacuumInBatches(Oid relid, MemoryContext memory) {
     for (bool more = true; more;) {
         Begin();
         // One sweep at a time; another may have come between, which does no harm.
-        LockForSweep(sweep.base, relid);
-        more = SweepBatch(&sweep);
+        const IndexTable *found = FindIndexTable(relid);
+        LockRelationOid(relid, ShareUpdateExclusiveLock);
+        more = found && SweepBatch(&sweep, found);
         if (!more)
             EndSweep(&sweep);
         Commit();

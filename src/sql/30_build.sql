@@ -68,7 +68,7 @@ CREATE FUNCTION index_table.vacuum(index_table regclass DEFAULT NULL) RETURNS bi
     AS 'MODULE_PATHNAME', 'index_table_vacuum'
     LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION index_table.vacuum(regclass) IS
-    'removes entries of truncated, detached and dropped partitions from an index table, or from all that the user owns, and returns their number. Blocks nobody but another vacuum of the same table, and DDL on the base table. Owner only';
+    'removes entries of truncated, detached and dropped partitions from an index table, or from all that the user owns, and returns their number. Blocks nobody but another vacuum of the same table. Owner only';
 
 CREATE FUNCTION index_table.count_row(partition oid, ticket bigint) RETURNS integer
     AS 'MODULE_PATHNAME', 'index_table_count_row'
