@@ -38,6 +38,7 @@ struct Counter {
     SharedCount *shared; // null: none
     SharedLeaf *current;
     uint32 unreported;
+    int64 partitions_done; // as reported: a worker that is late takes a partition back
 };
 constinit Counter counter = {};
 
@@ -50,11 +51,13 @@ void Report(int count, const int *params, const int64 *values) {
 }
 
 void PublishCounts() {
+    counter.partitions_done =
+        Max(counter.partitions_done,
+            static_cast<int64>(pg_atomic_read_u32(&counter.shared->partitions_done)));
     const int params[] = {PROGRESS_CREATEIDX_TUPLES_DONE, PROGRESS_CREATEIDX_PARTITIONS_DONE};
-    const int64 values[] = {
-        counter.shared->before.rows + static_cast<int64>(pg_atomic_read_u64(&counter.shared->rows)),
-        counter.shared->before.partitions +
-            static_cast<int64>(pg_atomic_read_u32(&counter.shared->partitions_done))};
+    const int64 values[] = {counter.shared->before.rows +
+                                static_cast<int64>(pg_atomic_read_u64(&counter.shared->rows)),
+                            counter.shared->before.partitions + counter.partitions_done};
     Report(2, params, values);
 }
 
