@@ -122,12 +122,9 @@ void OnTransactionEnd(XactEvent event, void *) {
 bool IsOwnColumn(const IndexTable *table, const char *name) {
     AttrNumber attno = get_attnum(table->relid, name);
     Relation rel = table_open(table->relid, AccessShareLock);
-    int position = -1;
-    for (int i = 0; i < attno; i++)
-        if (!TupleDescAttr(RelationGetDescr(rel), i)->attisdropped)
-            position++;
+    const AttrNumber *own = GetLiveColumns(rel, table->column_count);
     table_close(rel, AccessShareLock);
-    return position >= 0 && position < table->column_count;
+    return std::find(own, own + table->column_count, attno) != own + table->column_count;
 }
 
 [[noreturn]] void RaiseOwnColumn(const IndexTable *table, const char *name) {
