@@ -65,8 +65,9 @@ struct IndexParts {
     const char *target;
     const char *tablespace;
     const char *key;
-    const char *rest;  // of an entry's group
-    const char *nulls; // condition of a key that has a NULL
+    const char *columns; // the same without order
+    const char *rest;    // of an entry's group
+    const char *nulls;   // condition of a key that has a NULL
 };
 
 IndexParts MakeIndexParts(const IndexTable *table) {
@@ -78,14 +79,16 @@ IndexParts MakeIndexParts(const IndexTable *table) {
     if (OidIsValid(rel->rd_rel->reltablespace))
         parts.tablespace = psprintf(
             " TABLESPACE %s", quote_identifier(get_tablespace_name(rel->rd_rel->reltablespace)));
-    StringInfoData key, rest, nulls;
+    StringInfoData key, columns, rest, nulls;
     initStringInfo(&key);
+    initStringInfo(&columns);
     initStringInfo(&rest);
     initStringInfo(&nulls);
     for (int i = 0; i < table->key.count; i++) {
         const char *column = NameStr(TupleDescAttr(RelationGetDescr(rel), i)->attname);
         appendStringInfoString(&key, i ? ", " : "");
         AppendKeyOrder(&key, table->key.columns[i], column);
+        appendStringInfo(&columns, "%s%s", i ? ", " : "", quote_identifier(column));
         appendStringInfo(&nulls, "%s%s IS NULL", i ? " OR " : "", quote_identifier(column));
     }
     for (int i = table->partition_position() + 1; i < table->group_count(); i++)
@@ -97,6 +100,7 @@ IndexParts MakeIndexParts(const IndexTable *table) {
                    TupleDescAttr(RelationGetDescr(rel), table->partition_position())->attname)));
     table_close(rel, NoLock);
     parts.key = key.data;
+    parts.columns = columns.data;
     parts.rest = rest.data;
     parts.nulls = nulls.data;
     return parts;
@@ -120,8 +124,18 @@ void CreateIndexes(const IndexTable *table) {
     IndexParts parts = MakeIndexParts(table);
     const char *index =
         quote_identifier(ChooseRelationName(parts.name, nullptr, "key", parts.schema, false));
-    Execute(psprintf("CREATE UNIQUE INDEX %s ON %s (%s) INCLUDE (%s)%s", index, parts.target,
-                     parts.key, parts.rest, parts.tablespace));
+    const char *nulls = table->nulls_distinct ? "" : " NULLS NOT DISTINCT";
+    if (table->is_deferrable)
+        Execute(psprintf("ALTER TABLE %s ADD CONSTRAINT %s UNIQUE%s (%s) INCLUDE (%s)%s%s "
+                         "DEFERRABLE INITIALLY %s",
+                         parts.target, index, nulls, parts.columns, parts.rest,
+                         *parts.tablespace ? " USING INDEX" : "", parts.tablespace,
+                         table->initially_deferred ? "DEFERRED" : "IMMEDIATE"));
+    else
+        Execute(psprintf("CREATE UNIQUE INDEX %s ON %s (%s) INCLUDE (%s)%s%s", index, parts.target,
+                         parts.key, parts.rest, nulls, parts.tablespace));
+    if (!table->nulls_distinct)
+        return;
     index = quote_identifier(ChooseRelationName(parts.name, "null", "idx", parts.schema, false));
     Execute(psprintf("CREATE INDEX %s ON %s (%s, %s)%s WHERE %s", index, parts.target, parts.key,
                      parts.rest, parts.tablespace, parts.nulls));

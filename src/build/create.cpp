@@ -22,6 +22,9 @@ struct CreateArguments {
     char *maintenance;
     int32 partitions;
     char *tablespace; // null: the default
+    bool nulls_distinct;
+    bool is_deferrable;
+    bool initially_deferred;
 };
 
 char *TextArgument(FunctionCallInfo fcinfo, int i) {
@@ -50,6 +53,10 @@ CreateArguments ReadArguments(FunctionCallInfo fcinfo) {
     arguments.maintenance = RequiredText(fcinfo, 8, "maintenance");
     arguments.partitions = PG_ARGISNULL(9) ? 0 : PG_GETARG_INT32(9);
     arguments.tablespace = TextArgument(fcinfo, 10);
+    arguments.nulls_distinct = PG_ARGISNULL(11) || PG_GETARG_BOOL(11);
+    arguments.initially_deferred = !PG_ARGISNULL(13) && PG_GETARG_BOOL(13);
+    arguments.is_deferrable =
+        arguments.initially_deferred || (!PG_ARGISNULL(12) && PG_GETARG_BOOL(12));
 
     if (arguments.include && arguments.strategy != Strategy::Partial)
         ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
@@ -71,6 +78,12 @@ CreateArguments ReadArguments(FunctionCallInfo fcinfo) {
         ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
                         errmsg("unknown maintenance \"%s\"", arguments.maintenance),
                         errhint("It is immediate or deferred.")));
+    if (!arguments.is_unique && (!arguments.nulls_distinct || arguments.is_deferrable))
+        ereport(ERROR,
+                (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+                 errmsg("%s is for unique index tables",
+                        arguments.nulls_distinct ? "is_deferrable" : "nulls_distinct => false"),
+                 errhint("Use is_unique => true, or leave it out.")));
     if (arguments.partitions < 0 || arguments.partitions > 1024)
         ereport(ERROR,
                 (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
@@ -168,6 +181,19 @@ bool HasUniqueIndex(Relation rel, Relation base, List *attnos) {
         index_close(index, AccessShareLock);
     }
     return found;
+}
+
+// The constraint behind a deferrable key is PostgreSQL's, which orders and compares in default
+// ways.
+void CheckDeferrable(const Key &key) {
+    for (const KeyColumn &column : std::span(key.columns, key.count))
+        if (column.descending || column.nulls_first ||
+            column.opclass != GetDefaultOpClass(column.type, BTREE_AM_OID))
+            ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+                            errmsg("a deferrable key must have default order and operator classes"),
+                            errdetail("Key column \"%s\" has another.", NameStr(column.name)),
+                            errhint("Leave DESC, NULLS FIRST and the operator class out, or "
+                                    "is_deferrable.")));
 }
 
 List *ResolveIdentity(Relation base, const CreateArguments &arguments, List *leaves) {
@@ -376,6 +402,8 @@ Oid Create(const CreateArguments &arguments, bool concurrently) {
                            owner.saved_security | SECURITY_RESTRICTED_OPERATION);
     Key key = ParseKey(base, arguments.key);
     Expr *predicate = arguments.predicate ? ParsePredicate(base, arguments.predicate) : nullptr;
+    if (arguments.is_deferrable)
+        CheckDeferrable(key);
     Oid schema;
     char *name = ResolveName(base, arguments, key, &schema);
     SetUserIdAndSecContext(owner.saved_user, owner.saved_security);
@@ -388,6 +416,9 @@ Oid Create(const CreateArguments &arguments, bool concurrently) {
     definition.identity = ResolveIdentity(base, arguments, leaves);
     definition.include = ResolveInclude(base, arguments, key, definition.identity);
     definition.is_unique = arguments.is_unique;
+    definition.nulls_distinct = arguments.nulls_distinct;
+    definition.is_deferrable = arguments.is_deferrable;
+    definition.initially_deferred = arguments.initially_deferred;
     definition.maintenance = arguments.maintenance;
 
     if (compat::CheckSchemaPrivilege(schema, base->rd_rel->relowner, ACL_CREATE) != ACLCHECK_OK)

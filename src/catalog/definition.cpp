@@ -17,7 +17,10 @@ enum DefinitionColumn {
     kDefIsUnique,
     kDefMaintenance,
     kDefLog,
-    kDefColumns = kDefLog
+    kDefNullsDistinct,
+    kDefIsDeferrable,
+    kDefInitiallyDeferred,
+    kDefColumns = kDefInitiallyDeferred
 };
 enum PartitionColumn { kPartId = 1, kPartBase, kPartRelation, kPartColumns = kPartRelation };
 enum RetiredColumn {
@@ -203,6 +206,9 @@ void InsertDefinition(Relation base, const Definition &definition) {
     values[kDefMaintenance - 1] = CStringGetTextDatum(definition.maintenance);
     values[kDefLog - 1] = ObjectIdGetDatum(definition.log);
     nulls[kDefLog - 1] = !OidIsValid(definition.log);
+    values[kDefNullsDistinct - 1] = BoolGetDatum(definition.nulls_distinct);
+    values[kDefIsDeferrable - 1] = BoolGetDatum(definition.is_deferrable);
+    values[kDefInitiallyDeferred - 1] = BoolGetDatum(definition.initially_deferred);
     InsertRow("definition", values, nulls);
     CommandCounterIncrement();
     Invalidate(definition.base);
@@ -376,6 +382,10 @@ List *ReadDefinitions(Relation base) {
         definition.maintenance = TextDatumGetCString(scan.Get(tuple, kDefMaintenance, &isnull));
         Datum log = scan.Get(tuple, kDefLog, &isnull);
         definition.log = isnull ? InvalidOid : DatumGetObjectId(log);
+        definition.nulls_distinct = DatumGetBool(scan.Get(tuple, kDefNullsDistinct, &isnull));
+        definition.is_deferrable = DatumGetBool(scan.Get(tuple, kDefIsDeferrable, &isnull));
+        definition.initially_deferred =
+            DatumGetBool(scan.Get(tuple, kDefInitiallyDeferred, &isnull));
         IndexTable *table = MakeIndexTable(base, definition);
         table->built = HeapTupleHeaderGetXmin(tuple->t_data);
         tables = lappend(tables, table);

@@ -36,6 +36,9 @@ struct IndexTable {
     Oid log; // takes the changes while it is being built; InvalidOid: it is complete
     Strategy strategy;
     bool is_unique;
+    bool nulls_distinct; // where it is unique: NULL is unlike NULL
+    bool is_deferrable;  // likewise: by a DEFERRABLE constraint
+    bool initially_deferred;
     Key key;
     Expr *predicate; // as parsed; null: none
     int identity_count;
@@ -57,6 +60,10 @@ struct IndexTable {
     int partition_position() const { return key.count; }
     // Columns that make up an entry's place in the B-tree: key, partition_id, identity.
     int group_count() const { return column_count - include_count; }
+    // Whether no other entry may have the key of one whose null columns are `null_mask`.
+    bool forbids_others(uint32 null_mask) const {
+        return is_unique && (!nulls_distinct || (null_mask & ((1U << key.count) - 1)) == 0);
+    }
 };
 
 struct Base {
@@ -82,6 +89,9 @@ struct Definition {
     List *identity;        // of attribute numbers of the base table
     List *include;         // likewise
     bool is_unique;
+    bool nulls_distinct;
+    bool is_deferrable;
+    bool initially_deferred;
     const char *maintenance;
     Oid log;
 };

@@ -326,6 +326,30 @@ char *DeparseKeyValue(Relation base, const KeyColumn &column, const char *alias)
     return is_array ? psprintf("pg_catalog.unnest(%s)", text) : text;
 }
 
+namespace {
+
+// What stands in a list of key columns without parentheses around it.
+bool IsBare(const Node *expr) {
+    return IsA(expr, Var) ||
+           (IsA(expr, FuncExpr) &&
+            reinterpret_cast<const FuncExpr *>(expr)->funcformat == COERCE_EXPLICIT_CALL);
+}
+
+} // namespace
+
+char *DescribeKey(Oid base, const Key &key) {
+    StringInfoData columns;
+    initStringInfo(&columns);
+    for (int i = 0; i < key.count; i++) {
+        Node *expr = reinterpret_cast<Node *>(key.columns[i].whole);
+        Datum shown = DirectFunctionCall3(pg_get_expr_ext, CStringGetTextDatum(nodeToString(expr)),
+                                          ObjectIdGetDatum(base), BoolGetDatum(true));
+        appendStringInfo(&columns, IsBare(expr) ? "%s%s" : "%s(%s)", i ? ", " : "",
+                         TextDatumGetCString(shown));
+    }
+    return columns.data;
+}
+
 char *DeparseKey(Relation base, const Key &key) {
     int nest_level = SecureSearchPath();
     StringInfoData text;
@@ -334,10 +358,7 @@ char *DeparseKey(Relation base, const Key &key) {
         const KeyColumn &column = key.columns[i];
         Node *expr = reinterpret_cast<Node *>(column.whole);
         char *value = DeparseExprWithAlias(base, expr, nullptr);
-        bool bare = IsA(expr, Var) ||
-                    (IsA(expr, FuncExpr) &&
-                     reinterpret_cast<FuncExpr *>(expr)->funcformat == COERCE_EXPLICIT_CALL);
-        appendStringInfo(&text, bare ? "%s%s" : "%s(%s)", i ? ", " : "", value);
+        appendStringInfo(&text, IsBare(expr) ? "%s%s" : "%s(%s)", i ? ", " : "", value);
         if (OidIsValid(column.collation) && column.collation != exprCollation(expr))
             appendStringInfo(&text, " COLLATE %s", generate_collation_name(column.collation));
         if (column.opclass != GetDefaultOpClass(column.type, BTREE_AM_OID)) {

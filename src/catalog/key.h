@@ -56,6 +56,9 @@ AttrNumber FindColumn(Relation base, const char *name);
 char *DeparseKey(Relation base, const Key &key);
 char *DeparsePredicate(Relation base, Expr *predicate);
 
+// The columns of a key as PostgreSQL's messages show those of an index: 'town, lower(email)'.
+char *DescribeKey(Oid base, const Key &key);
+
 // The SQL text of one key column's value, without ordering; columns prefixed with the base table's
 // alias `alias`. For a multi-valued column, the call that returns the set.
 char *DeparseKeyValue(Relation base, const KeyColumn &column, const char *alias);

@@ -111,6 +111,9 @@ IndexTable *MakeIndexTable(Relation base, const Definition &definition) {
     table->log = definition.log;
     table->strategy = definition.strategy;
     table->is_unique = definition.is_unique;
+    table->nulls_distinct = definition.nulls_distinct;
+    table->is_deferrable = definition.is_deferrable;
+    table->initially_deferred = definition.initially_deferred;
     table->key = ParseKey(base, definition.key);
     if (definition.predicate)
         table->predicate = ParsePredicate(base, definition.predicate);

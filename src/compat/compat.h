@@ -83,13 +83,15 @@ inline void InitRangeTable(EState *estate, Relation rel) {
 #endif
 }
 
-// Inserts index tuples for a slot through the executor, all indexes of the relation.
+// Inserts index tuples for a slot through the executor, all indexes of the relation. With
+// `may_violate` violations of immediate constraints raise nothing; returns the indexes of those
+// that may be violated.
 inline List *InsertIndexTuples(ResultRelInfo *relinfo, TupleTableSlot *slot, EState *estate,
-                               bool update) {
+                               bool update, bool may_violate) {
 #if PG_VERSION_NUM >= 160000
-    return ExecInsertIndexTuples(relinfo, slot, estate, update, false, nullptr, NIL, false);
+    return ExecInsertIndexTuples(relinfo, slot, estate, update, may_violate, nullptr, NIL, false);
 #else
-    return ExecInsertIndexTuples(relinfo, slot, estate, update, false, nullptr, NIL);
+    return ExecInsertIndexTuples(relinfo, slot, estate, update, may_violate, nullptr, NIL);
 #endif
 }
 

@@ -430,8 +430,7 @@ NetChanges TakeChanges(ChangeBuffer *buffer, MemoryContext batch) {
             continue;
         }
         // A group is one row's entry under one key; for a unique index table, one key.
-        uint32 key_mask = (1U << buffer->table->key.count) - 1;
-        bool whole_key = buffer->table->is_unique && (taken[start].null_mask & key_mask) == 0;
+        bool whole_key = buffer->table->forbids_others(taken[start].null_mask);
         uint32 kept = start;
         uint32 end = start;
         while (end < count && CompareKeys(taken[start], taken[end]) == 0 &&

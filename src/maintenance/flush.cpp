@@ -5,6 +5,7 @@
 #include "maintenance/leaf.h"
 #include "maintenance/maintenance.h"
 #include "maintenance/statements.h"
+#include "maintenance/unique_recheck.h"
 #include "maintenance/writer.h"
 
 namespace index_table {
@@ -15,19 +16,19 @@ ExecutorRun_hook_type previous_run;
 ExecutorFinish_hook_type previous_finish;
 ProcessUtility_hook_type previous_utility;
 
-// Unique keys may collide with entries of truncated, detached or dropped partitions.
+// Constraints may be violated by entries of truncated, detached or dropped partitions.
 bool MayMeetDeadEntries(const IndexTable *table) {
-    const Base *base = table->is_unique ? FindBase(table->base) : nullptr;
+    // No lock of this statement need have been a new one, which brings such news.
+    AcceptInvalidationMessages();
+    const Base *base = FindBase(table->base);
     return base && base->has_retired;
 }
 
 // While a statement around may still bring changes (`more_to_come`), deletions whose entry is not
 // there are kept, for its insertion may follow, and unique keys that repeat are checked later, for
 // the other entry's deletion may. After that, an entry that is not there was missing, and stays so.
-void CarryOut(ChangeBuffer *buffer, const NetChanges &net, MemoryContext batch, bool more_to_come) {
-    EntryWriter *writer = OpenWriter(buffer->table, more_to_come, batch);
-    if (!writer)
-        return;
+void WriteEntries(EntryWriter *writer, ChangeBuffer *buffer, const NetChanges &net,
+                  bool more_to_come) {
     if (MayMeetDeadEntries(buffer->table)) {
         for (const Change &change : std::span(net.inserts, net.insert_count))
             RemoveDeadDuplicates(writer, change);
@@ -49,7 +50,20 @@ void CarryOut(ChangeBuffer *buffer, const NetChanges &net, MemoryContext batch, 
         CHECK_FOR_INTERRUPTS();
     }
     InsertEntries(writer, {net.inserts, net.insert_count});
-    CloseWriter(writer);
+}
+
+void CarryOut(ChangeBuffer *buffer, const NetChanges &net, MemoryContext batch, bool more_to_come) {
+    EntryWriter *writer = OpenWriter(buffer->table, more_to_come, batch);
+    if (!writer)
+        return;
+    PG_TRY();
+    {
+        WriteEntries(writer, buffer, net, more_to_come);
+        CloseWriter(writer);
+    }
+    PG_CATCH();
+    { RethrowError(writer); }
+    PG_END_TRY();
 }
 
 // Into the index table, or, while that is being built, into its log.
@@ -97,14 +111,22 @@ void Flush(bool is_final) {
                         OidIsValid(buffer->table->log));
         buffer = generation == ChangeBufferGeneration() ? buffer->next : FirstChangeBuffer();
     }
-    RecheckUniqueKeys(is_final);
+    Recheck(is_final);
     if (push_snapshot)
         PopActiveSnapshot();
 }
 
 void FlushIfNeeded(bool is_final) {
-    if (HasChanges() || HasUniqueRechecks())
+    if (HasChanges() || HasRechecks())
         Flush(is_final);
+}
+
+// By now PostgreSQL has fired what was deferred, for the last time: not what this flush may defer.
+void FlushBeforeCommit() {
+    while (HasChanges() || HasRechecks()) {
+        Flush(true);
+        AfterTriggerFireDeferred();
+    }
 }
 
 void OnExecutorStart(QueryDesc *query, int flags) {
@@ -194,7 +216,7 @@ void OnTransactionEvent(XactEvent event, void *) {
     case XACT_EVENT_PRE_COMMIT:
     case XACT_EVENT_PRE_PREPARE:
         // Logical replication's workers run triggers outside of the executor and COPY.
-        FlushIfNeeded(true);
+        FlushBeforeCommit();
         break;
     default:
         break;
@@ -216,7 +238,7 @@ void ApplyChanges(ChangeBuffer *buffer) {
     if (push_snapshot)
         PushActiveSnapshot(GetTransactionSnapshot());
     FlushBuffer(buffer, false, false);
-    RecheckUniqueKeys(true);
+    Recheck(true);
     if (push_snapshot)
         PopActiveSnapshot();
 }

@@ -5,17 +5,21 @@ namespace {
 
 RelationCache plans;
 
-bool IsPlainBtree(Relation index) {
-    Form_pg_index form = index->rd_index;
-    return index->rd_rel->relam == BTREE_AM_OID && form->indimmediate && !form->indisexclusion &&
+bool IsBtreeOfColumns(Relation index) {
+    return index->rd_rel->relam == BTREE_AM_OID && !index->rd_index->indisexclusion &&
            RelationGetIndexExpressions(index) == NIL;
+}
+
+// What the short way of writing serves.
+bool IsPlainBtree(Relation index) {
+    return IsBtreeOfColumns(index) && index->rd_index->indimmediate;
 }
 
 // The number of leading columns of an index with which an entry can be looked up: all must belong
 // to its group, and the key must be among them. 0 where the index does not serve.
 int SearchableColumns(Relation index, const IndexTable *table) {
     int count = IndexRelationGetNumberOfKeyAttributes(index);
-    if (!IsPlainBtree(index) || !index->rd_index->indisvalid || count < table->key.count)
+    if (!IsBtreeOfColumns(index) || !index->rd_index->indisvalid || count < table->key.count)
         return 0;
     for (int i = 0; i < count; i++) {
         AttrNumber attno = index->rd_index->indkey.values[i];
@@ -57,7 +61,7 @@ void ChooseSearchIndexes(TargetPlan *plan, Relation *indexes, const IndexTable *
 // their key; its predicate is known and needs no evaluation.
 bool IsNullKeyIndex(Relation index, const IndexTable *table) {
     List *predicate = RelationGetIndexPredicate(index);
-    if (!table->is_unique || list_length(predicate) != 1)
+    if (!table->is_unique || !table->nulls_distinct || list_length(predicate) != 1)
         return false;
     Node *node = static_cast<Node *>(linitial(predicate));
     List *tests = is_orclause(node) ? reinterpret_cast<BoolExpr *>(node)->args : list_make1(node);
@@ -96,6 +100,8 @@ TargetPlan *LoadPlan(Relation rel, const IndexTable *table) {
         indexes[i] = index_open(plan->index_oids[i], RowExclusiveLock);
         plan->index_infos[i] = BuildIndexInfo(indexes[i]);
         bool partial = plan->index_infos[i]->ii_Predicate != NIL;
+        plan->has_constraints = plan->has_constraints || plan->index_infos[i]->ii_Unique ||
+                                plan->index_infos[i]->ii_ExclusionOps;
         if (!IsPlainBtree(indexes[i]) || !plan->index_infos[i]->ii_ReadyForInserts ||
             (partial && !IsNullKeyIndex(indexes[i], table)))
             plan->general = true;
@@ -136,7 +142,9 @@ IndexRoles FindIndexRoles(Relation rel, const IndexTable *table) {
             Form_pg_index form = index->rd_index;
             roles.finds_entries = true;
             roles.keeps_unique =
-                roles.keeps_unique || (form->indisunique && form->indnkeyatts == table->key.count);
+                roles.keeps_unique || (form->indisunique && form->indnkeyatts == table->key.count &&
+                                       form->indnullsnotdistinct == !table->nulls_distinct &&
+                                       form->indimmediate == !table->is_deferrable);
         }
         index_close(index, AccessShareLock);
     }
@@ -154,7 +162,9 @@ void CheckIndexes(const IndexTable *table) {
     if (!rel)
         return;
     IndexRoles roles = FindIndexRoles(rel, table);
-    bool has_all = table->is_unique ? roles.keeps_unique && roles.finds_nulls : roles.finds_entries;
+    bool has_all = table->is_unique
+                       ? roles.keeps_unique && (roles.finds_nulls || !table->nulls_distinct)
+                       : roles.finds_entries;
     if (!has_all)
         ereport(ERROR,
                 (errcode(ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST),

@@ -10,7 +10,8 @@ namespace index_table {
 // not pay for it. Invalidated through the relation cache.
 struct TargetPlan {
     CachedRelation cached;
-    bool general; // to be written through the executor
+    bool general;         // to be written through the executor
+    bool has_constraints; // indexes that entries may conflict in
     int index_count;
     Oid *index_oids;
     IndexInfo **index_infos;

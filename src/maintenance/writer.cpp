@@ -1,29 +1,15 @@
 #include "maintenance/writer.h"
 
 #include "compat/compat.h"
-#include "maintenance/statements.h"
 #include "maintenance/target_plan.h"
+#include "maintenance/unique_recheck.h"
+#include "maintenance/violation.h"
 
 namespace index_table {
 namespace {
 
 constexpr int kBatchRows = 1000;
 constexpr Size kBatchBytes = 64 * 1024;
-
-// A stored entry whose unique key was taken when it was inserted, to be checked again.
-struct UniqueRecheck {
-    UniqueRecheck *next;
-    Oid base;
-    Oid relid;
-    Oid index;
-    ItemPointerData tid;
-};
-UniqueRecheck *rechecks; // in TopTransactionContext
-
-void OnTransactionEnd(XactEvent event, void *) {
-    if (event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT || event == XACT_EVENT_PREPARE)
-        rechecks = nullptr;
-}
 
 // A relation that holds entries, opened.
 struct Target {
@@ -37,6 +23,7 @@ struct Target {
     IndexScanDesc search;
     IndexScanDesc null_search;
     TupleTableSlot *found;
+    IndexScanDesc *conflicts; // by index: what constraints would not let be; opened as needed
     // For insertion.
     TupleTableSlot *single;
     TupleTableSlot **batch;
@@ -54,8 +41,9 @@ struct EntryWriter {
     PartitionKey partition_key; // null: the index table is not partitioned
     PartitionDesc partitions;
     int target_count;
-    EState *triggers; // where user triggers may fire; fired when the writer is closed
-    Target **targets; // of a partitioned one by partition, opened as needed
+    EState *triggers;              // where user triggers may fire; fired when the writer is closed
+    Target **targets;              // of a partitioned one by partition, opened as needed
+    TupleTableSlot *current_entry; // being written, for messages; null: none
 };
 
 namespace {
@@ -88,6 +76,9 @@ void CloseTarget(Target *target, bool close_rel) {
         index_endscan(target->search);
     if (target->null_search)
         index_endscan(target->null_search);
+    for (int i = 0; target->conflicts && i < target->plan->index_count; i++)
+        if (target->conflicts[i])
+            index_endscan(target->conflicts[i]);
     if (target->found)
         ExecDropSingleTupleTableSlot(target->found);
     if (target->single)
@@ -122,19 +113,9 @@ bool HasNullKey(const IndexTable *table, const Change &change) {
     return (change.null_mask & ((1U << table->key.count) - 1)) != 0;
 }
 
-void RecheckLater(EntryWriter *writer, Target *target, int index, ItemPointer tid) {
-    UniqueRecheck *recheck = static_cast<UniqueRecheck *>(
-        MemoryContextAlloc(TopTransactionContext, sizeof(UniqueRecheck)));
-    *recheck = {.next = rechecks,
-                .base = writer->table->base,
-                .relid = RelationGetRelid(target->rel),
-                .index = target->plan->index_oids[index],
-                .tid = *tid};
-    rechecks = recheck;
-}
-
 // Enters a stored row into the B-trees.
 void InsertIndexTuples(EntryWriter *writer, Target *target, TupleTableSlot *slot, bool null_key) {
+    writer->current_entry = slot;
     IndexUniqueCheck unique = writer->mid_statement ? UNIQUE_CHECK_PARTIAL : UNIQUE_CHECK_YES;
     Datum values[INDEX_MAX_KEYS];
     bool nulls[INDEX_MAX_KEYS];
@@ -147,7 +128,7 @@ void InsertIndexTuples(EntryWriter *writer, Target *target, TupleTableSlot *slot
             index_insert(target->indexes[i], values, nulls, &slot->tts_tid, target->rel,
                          info->ii_Unique ? unique : UNIQUE_CHECK_NO, false, info);
         if (info->ii_Unique && unique == UNIQUE_CHECK_PARTIAL && !is_certain)
-            RecheckLater(writer, target, i, &slot->tts_tid);
+            RecheckLater(writer->table, target->rel, target->plan->index_oids[i], &slot->tts_tid);
     }
 }
 
@@ -158,21 +139,39 @@ void CheckConstraints(Target *target, TupleTableSlot *slot) {
         ExecConstraints(target->relinfo, slot, target->estate);
 }
 
-void InsertOne(EntryWriter *writer, Target *target, const Change &change) {
+// The same through the executor. Returns the indexes of constraints whose triggers are to check the
+// row again.
+List *InsertByExecutor(EntryWriter *writer, Target *target, TupleTableSlot *slot, bool is_update) {
+    writer->current_entry = slot;
+    List *unsure = compat::InsertIndexTuples(target->relinfo, slot, target->estate, is_update,
+                                             writer->mid_statement);
+    for (int i = 0; unsure != NIL && i < target->plan->index_count; i++)
+        if (target->indexes[i]->rd_index->indimmediate &&
+            list_member_oid(unsure, target->plan->index_oids[i]))
+            RecheckLater(writer->table, target->rel, target->plan->index_oids[i], &slot->tts_tid);
+    return unsure;
+}
+
+// Puts the entry of a change into a slot.
+TupleTableSlot *HoldEntry(EntryWriter *writer, Target *target, const Change &change) {
     if (!target->single) {
         MemoryContext caller = MemoryContextSwitchTo(writer->context);
         target->single = MakeSingleTupleTableSlot(target->plan->descriptor, &TTSOpsHeapTuple);
         MemoryContextSwitchTo(caller);
     }
-    TupleTableSlot *slot = target->single;
-    ExecStoreHeapTuple(change.entry, slot, false);
+    ExecStoreHeapTuple(change.entry, target->single, false);
+    return target->single;
+}
+
+void InsertOne(EntryWriter *writer, Target *target, const Change &change) {
+    TupleTableSlot *slot = HoldEntry(writer, target, change);
     if (!target->plan->general) {
         table_tuple_insert(target->rel, slot, change.command, 0, nullptr);
         InsertIndexTuples(writer, target, slot, HasNullKey(writer->table, change));
     } else {
         CheckConstraints(target, slot);
         table_tuple_insert(target->rel, slot, change.command, 0, nullptr);
-        List *recheck = compat::InsertIndexTuples(target->relinfo, slot, target->estate, false);
+        List *recheck = InsertByExecutor(writer, target, slot, false);
         ExecARInsertTriggers(target->estate, target->relinfo, slot, recheck, nullptr);
         ResetPerTupleExprContext(target->estate);
     }
@@ -384,6 +383,7 @@ EntryWriter *OpenWriter(const IndexTable *table, bool mid_statement, MemoryConte
 }
 
 void CloseWriter(EntryWriter *writer) {
+    writer->current_entry = nullptr;
     if (writer->triggers) {
         AfterTriggerEndQuery(writer->triggers);
         ExecResetTupleTable(writer->triggers->es_tupleTable, false);
@@ -395,6 +395,11 @@ void CloseWriter(EntryWriter *writer) {
             CloseTarget(writer->targets[i], writer->partition_key != nullptr);
     table_close(writer->root, NoLock);
     MemoryContextDelete(writer->per_row);
+}
+
+void RethrowError(const EntryWriter *writer) {
+    TranslateViolation(writer->table, writer->current_entry);
+    PG_RE_THROW();
 }
 
 void InsertEntries(EntryWriter *writer, std::span<const Change> changes) {
@@ -450,12 +455,6 @@ bool ReplaceEntry(EntryWriter *writer, const Change &old_change, const Change &n
         return true;
     }
     MemoryContext caller = MemoryContextSwitchTo(writer->per_row);
-    if (!target->single) {
-        MemoryContextSwitchTo(writer->context);
-        target->single = MakeSingleTupleTableSlot(target->plan->descriptor, &TTSOpsHeapTuple);
-        MemoryContextSwitchTo(writer->per_row);
-    }
-    TupleTableSlot *slot = target->single;
     Outcome outcome = Outcome::Again;
     while (outcome == Outcome::Again) {
         ItemPointerData tid;
@@ -464,7 +463,7 @@ bool ReplaceEntry(EntryWriter *writer, const Change &old_change, const Change &n
             outcome = Outcome::Gone;
             break;
         }
-        ExecStoreHeapTuple(new_change.entry, slot, false);
+        TupleTableSlot *slot = HoldEntry(writer, target, new_change);
         if (target->plan->general)
             CheckConstraints(target, slot);
         bool needs_index_tuples;
@@ -480,34 +479,63 @@ bool ReplaceEntry(EntryWriter *writer, const Change &old_change, const Change &n
         }
         List *recheck = NIL;
         if (needs_index_tuples)
-            recheck = compat::InsertIndexTuples(target->relinfo, slot, target->estate, true);
+            recheck = InsertByExecutor(writer, target, slot, true);
         ExecARUpdateTriggers(target->estate, target->relinfo, nullptr, nullptr, &tid, nullptr, slot,
                              recheck, nullptr, false);
         ResetPerTupleExprContext(target->estate);
     }
-    ExecClearTuple(slot);
+    if (target->single)
+        ExecClearTuple(target->single);
     MemoryContextReset(writer->per_row);
     MemoryContextSwitchTo(caller);
     return outcome == Outcome::Done;
 }
 
-void RemoveDeadDuplicates(EntryWriter *writer, const Change &change) {
-    const IndexTable *table = writer->table;
-    if (HasNullKey(table, change))
-        return;
-    MemoryContext caller = MemoryContextSwitchTo(writer->per_row);
-    Target *target = TargetOf(writer, change.entry);
-    ScanKeyData *keys;
-    int key_count;
-    IndexScanDesc scan = StartSearch(writer, target, false, &keys, &key_count);
-    for (int i = 0; i < table->key.count; i++) {
-        bool isnull;
-        keys[i].sk_argument = heap_getattr(change.entry, i + 1, target->plan->descriptor, &isnull);
-        keys[i].sk_flags = 0;
-        keys[i].sk_strategy = BTEqualStrategyNumber;
+namespace {
+
+// Brings what a constraint's index has for the entry in `slot` into scan keys. False where a NULL
+// keeps it out of every conflict.
+bool MakeConflictKeys(Target *target, int i, TupleTableSlot *slot, ScanKeyData *keys) {
+    Relation index = target->indexes[i];
+    IndexInfo *info = target->plan->general ? target->relinfo->ri_IndexRelationInfo[i]
+                                            : target->plan->index_infos[i];
+    Datum values[INDEX_MAX_KEYS];
+    bool nulls[INDEX_MAX_KEYS];
+    if (target->plan->general)
+        GetPerTupleExprContext(target->estate)->ecxt_scantuple = slot;
+    FormIndexDatum(info, slot, target->estate, values, nulls);
+    for (int k = 0; k < info->ii_NumIndexKeyAttrs; k++) {
+        if (nulls[k] && !info->ii_NullsNotDistinct)
+            return false;
+        Oid type = index->rd_opcintype[k];
+        StrategyNumber strategy =
+            info->ii_ExclusionOps ? info->ii_ExclusionStrats[k] : BTEqualStrategyNumber;
+        RegProcedure procedure =
+            info->ii_ExclusionOps
+                ? info->ii_ExclusionProcs[k]
+                : get_opcode(get_opfamily_member(index->rd_opfamily[k], type, type, strategy));
+        ScanKeyEntryInitialize(&keys[k], nulls[k] ? SK_ISNULL | SK_SEARCHNULL : 0, k + 1, strategy,
+                               InvalidOid, index->rd_indcollation[k], procedure, values[k]);
     }
-    MemoryContextSwitchTo(writer->context); // as in FindEntry
-    index_rescan(scan, keys, table->key.count, nullptr, 0);
+    return true;
+}
+
+void RemoveDeadConflicts(EntryWriter *writer, Target *target, int i, TupleTableSlot *slot) {
+    const IndexTable *table = writer->table;
+    ScanKeyData keys[INDEX_MAX_KEYS];
+    if (!MakeConflictKeys(target, i, slot, keys))
+        return;
+    int key_count = IndexRelationGetNumberOfKeyAttributes(target->indexes[i]);
+    MemoryContext per_row = MemoryContextSwitchTo(writer->context); // as in FindEntry
+    if (!target->conflicts)
+        target->conflicts = static_cast<IndexScanDesc *>(
+            palloc0(sizeof(IndexScanDesc) * target->plan->index_count));
+    IndexScanDesc &scan = target->conflicts[i];
+    if (!scan)
+        scan = compat::BeginIndexScan(target->rel, target->indexes[i], SnapshotSelf, key_count);
+    if (!target->found)
+        target->found = table_slot_create(target->rel, nullptr);
+    index_rescan(scan, keys, key_count, nullptr, 0);
     while (index_getnext_slot(scan, ForwardScanDirection, target->found)) {
         bool isnull;
         int32 partition =
@@ -518,57 +546,32 @@ void RemoveDeadDuplicates(EntryWriter *writer, const Change &change) {
                                SnapshotSelf, InvalidSnapshot, true, &failure, false);
     }
     ExecClearTuple(target->found);
-    MemoryContextReset(writer->per_row);
-    MemoryContextSwitchTo(caller);
-}
-
-bool HasUniqueRechecks() {
-    return rechecks != nullptr;
-}
-
-namespace {
-
-void Recheck(UniqueRecheck *recheck) {
-    Relation rel = table_open(recheck->relid, RowExclusiveLock);
-    Relation index = index_open(recheck->index, RowExclusiveLock);
-    TupleTableSlot *slot = table_slot_create(rel, nullptr);
-    IndexFetchTableData *fetch = table_index_fetch_begin(rel);
-    bool call_again = false;
-    // Fetching moves on to the newest version; the index knows the first.
-    ItemPointerData tid = recheck->tid;
-    // An entry that is gone, or was undone with a subtransaction, collides with nothing.
-    if (table_index_fetch_tuple(fetch, &tid, SnapshotSelf, slot, &call_again, nullptr)) {
-        Datum values[INDEX_MAX_KEYS];
-        bool nulls[INDEX_MAX_KEYS];
-        IndexInfo *info = BuildIndexInfo(index);
-        FormIndexDatum(info, slot, nullptr, values, nulls);
-        index_insert(index, values, nulls, &recheck->tid, rel, UNIQUE_CHECK_EXISTING, false, info);
-    }
-    table_index_fetch_end(fetch);
-    ExecDropSingleTupleTableSlot(slot);
-    index_close(index, NoLock);
-    table_close(rel, NoLock);
+    MemoryContextSwitchTo(per_row);
 }
 
 } // namespace
 
-void RecheckUniqueKeys(bool is_final) {
-    // One that raises is gone; the others stay, for the error may be caught.
-    for (UniqueRecheck **link = &rechecks; *link;) {
-        UniqueRecheck *recheck = *link;
-        if (!is_final && IsBeingChanged(recheck->base)) {
-            link = &recheck->next;
-            continue;
-        }
-        *link = recheck->next;
-        Recheck(recheck);
-        pfree(recheck);
+void RemoveDeadDuplicates(EntryWriter *writer, const Change &change) {
+    Target *target = TargetOf(writer, change.entry);
+    if (!target->plan->has_constraints)
+        return;
+    MemoryContext caller = MemoryContextSwitchTo(writer->per_row);
+    TupleTableSlot *slot = HoldEntry(writer, target, change);
+    for (int i = 0; i < target->plan->index_count; i++) {
+        const IndexInfo *info = target->plan->index_infos[i];
+        if (info->ii_Unique || info->ii_ExclusionOps)
+            RemoveDeadConflicts(writer, target, i, slot);
     }
+    ExecClearTuple(slot);
+    if (target->estate)
+        ResetPerTupleExprContext(target->estate);
+    MemoryContextReset(writer->per_row);
+    MemoryContextSwitchTo(caller);
 }
 
 void InitializeWriters() {
     InitializeTargetPlans();
-    RegisterXactCallback(OnTransactionEnd, nullptr);
+    InitializeRechecks();
 }
 
 } // namespace index_table

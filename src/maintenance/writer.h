@@ -19,12 +19,13 @@ struct EntryWriter;
 //
 // `mid_statement` says that more changes of the same rows may follow: then an entry is found only
 // with the very copies it is looked for with, and a repeated unique key does not raise at once but
-// in RecheckUniqueKeys(), for the entry it collides with may be about to go.
+// in Recheck(), for the entry it collides with may be about to go.
 EntryWriter *OpenWriter(const IndexTable *table, bool mid_statement, MemoryContext context);
-bool HasUniqueRechecks();
-// Checks those of base tables that no statement is changing any more; all of them with `is_final`.
-void RecheckUniqueKeys(bool is_final);
 void CloseWriter(EntryWriter *writer);
+
+// To be called in PG_CATCH, after an error while entries were written: raises it, or what it means
+// to users.
+[[noreturn]] void RethrowError(const EntryWriter *writer);
 
 // Inserts the entries of `changes`, in order. Raises 23505 where a unique key repeats.
 void InsertEntries(EntryWriter *writer, std::span<const Change> changes);
@@ -36,8 +37,8 @@ bool DeleteEntry(EntryWriter *writer, const Change &change);
 // table. False, with nothing done, where there is none.
 bool ReplaceEntry(EntryWriter *writer, const Change &old_change, const Change &new_change);
 
-// Removes stored entries with the unique key of `change` whose partition number is not live: they
-// do not exist and make room.
+// Removes stored entries that constraints would not let be beside that of `change` and whose
+// partition number is not live: they do not exist and make room.
 void RemoveDeadDuplicates(EntryWriter *writer, const Change &change);
 
 // Deletes the row at `tid` of the index table or of its partition `storage`. False where it is gone

@@ -14,7 +14,10 @@ CREATE TABLE index_table.definition (
     include     name[]   NOT NULL,
     is_unique   boolean  NOT NULL,
     maintenance text     NOT NULL CHECK (maintenance IN ('immediate', 'deferred')),
-    log         regclass
+    log         regclass,
+    nulls_distinct     boolean NOT NULL,
+    is_deferrable      boolean NOT NULL,
+    initially_deferred boolean NOT NULL
 );
 CREATE INDEX definition_base_idx ON index_table.definition (base);
 COMMENT ON TABLE index_table.definition IS 'one row for each index table: what it is built over and how';
@@ -23,6 +26,10 @@ COMMENT ON COLUMN index_table.definition.identity IS 'columns of the base table 
 COMMENT ON COLUMN index_table.definition.include IS 'columns of the base table copied into each entry';
 COMMENT ON COLUMN index_table.definition.log IS
     'where changes go while the index table is being built concurrently; NULL: it is complete';
+
+COMMENT ON COLUMN index_table.definition.nulls_distinct IS 'of a unique index table: NULL is unlike NULL';
+COMMENT ON COLUMN index_table.definition.is_deferrable IS 'of a unique index table: it has a DEFERRABLE constraint';
+COMMENT ON COLUMN index_table.definition.initially_deferred IS 'of a unique index table: its constraint is INITIALLY DEFERRED';
 
 CREATE SEQUENCE index_table.partition_id_seq AS integer;
 

@@ -12,11 +12,14 @@ CREATE FUNCTION index_table."create"(
     identity    text    DEFAULT NULL,
     maintenance text    DEFAULT 'immediate',
     partitions  integer DEFAULT 0,
-    tablespace  text    DEFAULT NULL
+    tablespace  text    DEFAULT NULL,
+    nulls_distinct     boolean DEFAULT true,
+    is_deferrable      boolean DEFAULT false,
+    initially_deferred boolean DEFAULT false
 ) RETURNS regclass
     AS 'MODULE_PATHNAME', 'index_table_create'
     LANGUAGE C VOLATILE PARALLEL UNSAFE;
-COMMENT ON FUNCTION index_table."create"(regclass, text, text, text, text, boolean, text, text, text, integer, text) IS
+COMMENT ON FUNCTION index_table."create"(regclass, text, text, text, text, boolean, text, text, text, integer, text, boolean, boolean, boolean) IS
     'creates and fills an index table over base and returns it; key as between the parentheses of CREATE INDEX. Takes SHARE ROW EXCLUSIVE on base and its partitions: readers go on, writers wait. Owner of base only';
 
 CREATE PROCEDURE index_table.create_concurrently(
@@ -30,11 +33,14 @@ CREATE PROCEDURE index_table.create_concurrently(
     identity    text    DEFAULT NULL,
     maintenance text    DEFAULT 'immediate',
     partitions  integer DEFAULT 0,
-    tablespace  text    DEFAULT NULL
+    tablespace  text    DEFAULT NULL,
+    nulls_distinct     boolean DEFAULT true,
+    is_deferrable      boolean DEFAULT false,
+    initially_deferred boolean DEFAULT false
 )
     AS 'MODULE_PATHNAME', 'index_table_create_concurrently'
     LANGUAGE C;
-COMMENT ON PROCEDURE index_table.create_concurrently(regclass, text, text, text, text, boolean, text, text, text, integer, text) IS
+COMMENT ON PROCEDURE index_table.create_concurrently(regclass, text, text, text, text, boolean, text, text, text, integer, text, boolean, boolean, boolean) IS
     'creates an index table like create(), in several transactions, while others read and write base. Takes SHARE ROW EXCLUSIVE on base and its partitions for a moment at the beginning and at the end. What is interrupted is left incomplete, for rebuild() or drop()';
 
 CREATE PROCEDURE index_table.rebuild(index_table regclass)

@@ -3,7 +3,7 @@
 
 CREATE VIEW index_table.index_tables AS
     SELECT d.index_table, d.base, d.strategy, d.key, d.predicate, d.identity, d.include,
-           d.is_unique, d.maintenance, d.log IS NULL AS is_complete,
+           d.is_unique, d.nulls_distinct, d.is_deferrable, d.initially_deferred, d.maintenance, d.log IS NULL AS is_complete,
            CASE c.relkind WHEN 'r' THEN pg_catalog.pg_total_relation_size(c.oid)
                 ELSE (SELECT sum(pg_catalog.pg_total_relation_size(t.relid))
                         FROM pg_catalog.pg_partition_tree(c.oid) t)::bigint END AS bytes

@@ -1,0 +1,102 @@
+#include "maintenance/unique_recheck.h"
+
+#include "maintenance/statements.h"
+#include "maintenance/violation.h"
+
+namespace index_table {
+namespace {
+
+struct Pending {
+    Pending *next;
+    Oid base;
+    Oid table; // the index table
+    Oid relid; // where the entry is stored
+    Oid index;
+    ItemPointerData tid;
+};
+Pending *pending; // in TopTransactionContext
+
+void OnTransactionEnd(XactEvent event, void *) {
+    if (event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT || event == XACT_EVENT_PREPARE)
+        pending = nullptr;
+}
+
+// What a deferrable constraint's trigger does, unique_key_recheck().
+void CheckEntry(const Pending *entry, Relation rel, Relation index, TupleTableSlot *slot) {
+    Datum values[INDEX_MAX_KEYS];
+    bool nulls[INDEX_MAX_KEYS];
+    IndexInfo *info = BuildIndexInfo(index);
+    EState *estate = CreateExecutorState();
+    GetPerTupleExprContext(estate)->ecxt_scantuple = slot;
+    FormIndexDatum(info, slot, estate, values, nulls);
+    ItemPointerData tid = entry->tid; // the index knows the first version
+    if (info->ii_ExclusionOps)
+        check_exclusion_constraint(rel, index, info, &tid, values, nulls, estate, false);
+    else
+        index_insert(index, values, nulls, &tid, rel, UNIQUE_CHECK_EXISTING, false, info);
+    FreeExecutorState(estate);
+}
+
+void CheckAgain(const Pending *entry) {
+    Relation rel = table_open(entry->relid, RowExclusiveLock);
+    Relation index = index_open(entry->index, RowExclusiveLock);
+    TupleTableSlot *slot = table_slot_create(rel, nullptr);
+    IndexFetchTableData *fetch = table_index_fetch_begin(rel);
+    bool call_again = false;
+    // Fetching moves on to the newest version.
+    ItemPointerData tid = entry->tid;
+    // An entry that is gone, or was undone with a subtransaction, collides with nothing.
+    if (table_index_fetch_tuple(fetch, &tid, SnapshotSelf, slot, &call_again, nullptr)) {
+        PG_TRY();
+        { CheckEntry(entry, rel, index, slot); }
+        PG_CATCH();
+        {
+            if (const IndexTable *table = FindIndexTable(entry->table))
+                TranslateViolation(table, slot);
+            PG_RE_THROW();
+        }
+        PG_END_TRY();
+    }
+    table_index_fetch_end(fetch);
+    ExecDropSingleTupleTableSlot(slot);
+    index_close(index, NoLock);
+    table_close(rel, NoLock);
+}
+
+} // namespace
+
+void RecheckLater(const IndexTable *table, Relation rel, Oid index, ItemPointer tid) {
+    Pending *entry =
+        static_cast<Pending *>(MemoryContextAlloc(TopTransactionContext, sizeof(Pending)));
+    *entry = {.next = pending,
+              .base = table->base,
+              .table = table->relid,
+              .relid = RelationGetRelid(rel),
+              .index = index,
+              .tid = *tid};
+    pending = entry;
+}
+
+bool HasRechecks() {
+    return pending != nullptr;
+}
+
+void Recheck(bool is_final) {
+    // One that raises is gone; the others stay, for the error may be caught.
+    for (Pending **link = &pending; *link;) {
+        Pending *entry = *link;
+        if (!is_final && IsBeingChanged(entry->base)) {
+            link = &entry->next;
+            continue;
+        }
+        *link = entry->next;
+        CheckAgain(entry);
+        pfree(entry);
+    }
+}
+
+void InitializeRechecks() {
+    RegisterXactCallback(OnTransactionEnd, nullptr);
+}
+
+} // namespace index_table

@@ -1,0 +1,22 @@
+// Constraints of index tables that could not be decided when an entry was stored, because the
+// statement that changes the base table was not at its end: the entry in the way may be about to
+// go.
+#pragma once
+
+#include "catalog/definition.h"
+
+namespace index_table {
+
+// The entry stored at `tid` of `rel` (the index table or a partition of it) is to be checked again
+// against a unique index or exclusion constraint. Forgotten with the transaction.
+void RecheckLater(const IndexTable *table, Relation rel, Oid index, ItemPointer tid);
+
+bool HasRechecks();
+
+// Checks those of base tables that no statement is changing any more; all of them with `is_final`.
+// Raises 23505 and 23P01.
+void Recheck(bool is_final);
+
+void InitializeRechecks();
+
+} // namespace index_table
