@@ -13,7 +13,7 @@ use warnings;
 use FindBin;
 use lib "$FindBin::RealBin/lib";
 use Time::HiRes 'time';
-use IndexTableTest qw(new_node has_extension oracle_sql oracle_ok quote_literal);
+use IndexTableTest qw(new_node has_extension oracle_sql oracle_ok quote_literal sections);
 use RandomQueries;
 use RandomStatements;
 use RandomTables qw(chance pick);
@@ -107,19 +107,6 @@ sub explained
 	return '' unless $query->{executes};
 	my $prepare = $query->{statements}[0];
 	return "$head$prepare;\n$explain $query->{executes};\nDEALLOCATE q;\n";
-}
-
-# Sections of psql's output, by "number setting".
-sub sections
-{
-	my ($output) = @_;
-	my (%sections, $current);
-	foreach my $line (split /\n/, $output)
-	{
-		if ($line =~ /^@ (.*)$/) { $current = $1; $sections{$current} //= []; next; }
-		push @{ $sections{$current} }, $line if defined $current;
-	}
-	return (\%sections, $current);
 }
 
 # The result of a query as text that can be compared.

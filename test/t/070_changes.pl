@@ -13,7 +13,7 @@ use warnings;
 use FindBin;
 use lib "$FindBin::RealBin/lib";
 use Time::HiRes 'time';
-use IndexTableTest qw(new_node oracle_sql oracle_ok);
+use IndexTableTest qw(new_node oracle_sql oracle_ok sections);
 use RandomChanges;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
@@ -94,19 +94,6 @@ sub script
 		}
 	}
 	return "$text\\echo \@ end\n\\warn \@ end\n";
-}
-
-# Sections of psql's output, by "number what".
-sub sections
-{
-	my ($output) = @_;
-	my (%sections, $current);
-	foreach my $line (split /\n/, $output)
-	{
-		if ($line =~ /^@ (.*)$/) { $current = $1; $sections{$current} //= []; next; }
-		push @{ $sections{$current} }, $line if defined $current;
-	}
-	return (\%sections, $current // 'the beginning');
 }
 
 # The messages of a section, without where they come from.

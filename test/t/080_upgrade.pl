@@ -15,45 +15,10 @@ my $old = new_node('old', $ENV{OLD_INSTALL} ? (install_path => $ENV{OLD_INSTALL}
 note 'from ' . $old->safe_psql('postgres', 'SHOW server_version');
 
 # OIDs are the same afterwards, numbers of columns are not: some were dropped.
-$old->safe_psql('postgres', q{
+$old->safe_psql('postgres', varied_tables_sql() . q{
 CREATE ROLE owner;
-CREATE EXTENSION index_table;
-CREATE TABLE customers (gone int, id int, email text, gone2 text, town text, tags text[], phone text, active boolean)
-	PARTITION BY HASH (id);
-ALTER TABLE customers DROP COLUMN gone;
-CREATE TABLE customers_0 PARTITION OF customers FOR VALUES WITH (MODULUS 3, REMAINDER 0);
-ALTER TABLE customers DROP COLUMN gone2;
-CREATE TABLE customers_1 PARTITION OF customers FOR VALUES WITH (MODULUS 3, REMAINDER 1);
-CREATE TABLE customers_2 (active boolean, phone text, other int, tags text[], town text, email text, id int NOT NULL);
-ALTER TABLE customers_2 DROP COLUMN other;
-ALTER TABLE customers ATTACH PARTITION customers_2 FOR VALUES WITH (MODULUS 3, REMAINDER 2);
-ALTER TABLE customers ADD PRIMARY KEY (id);
-INSERT INTO customers
-SELECT i, 'mail' || i, 'Town ' || i % 20, ARRAY['t' || i % 4, 't' || i % 6, NULL], '555-' || i, i % 3 = 0
-  FROM generate_series(1, 1000) i;
-CREATE SCHEMA "Odd.Names";
-CREATE FUNCTION "Odd.Names"."Shout It"(text) RETURNS text IMMUTABLE STRICT LANGUAGE sql AS 'SELECT upper($1)';
-CREATE TABLE "Odd.Names"."Events" (id int, day int, kind text, "Code" text, note text, PRIMARY KEY (id, day, kind))
-	PARTITION BY RANGE (day);
-CREATE TABLE "Odd.Names".low PARTITION OF "Odd.Names"."Events" FOR VALUES FROM (0) TO (100) PARTITION BY LIST (kind);
-CREATE TABLE "Odd.Names".low_a PARTITION OF "Odd.Names".low FOR VALUES IN ('a');
-CREATE TABLE "Odd.Names".low_other PARTITION OF "Odd.Names".low DEFAULT;
-CREATE TABLE "Odd.Names"."High" PARTITION OF "Odd.Names"."Events" FOR VALUES FROM (100) TO (200);
-INSERT INTO "Odd.Names"."Events"
-SELECT i, i % 200, chr(97 + i % 3), 'Code' || i, 'note ' || i % 5 FROM generate_series(1, 600) i;
-CREATE TABLE plain (gone int, id int PRIMARY KEY, v numeric);
-ALTER TABLE plain DROP COLUMN gone;
-INSERT INTO plain SELECT i, i / 4.0 FROM generate_series(1, 100) i;
 ALTER TABLE plain OWNER TO owner;
 GRANT CREATE ON SCHEMA public TO owner;
-
-SELECT index_table.create('customers', 'email', is_unique => true);
-SELECT index_table.create('customers', 'lower(town) DESC', strategy => 'partial', include => 'phone', name => 'customers_by_town');
-SELECT index_table.create('customers', 'phone', strategy => 'denormalized', partitions => 2);
-SELECT index_table.create('customers', 'unnest(tags)', name => 'customers_by_tag');
-SELECT index_table.create('"Odd.Names"."Events"', '"Code"', is_unique => true, predicate => $$kind <> 'b'$$);
-SELECT index_table.create('"Odd.Names"."Events"', '"Odd.Names"."Shout It"(note)', strategy => 'denormalized', name => '"Odd.Names"."By ""Note"""');
-SELECT index_table.create('plain', 'v', is_unique => true);
 
 -- Later columns, and one that is gone, in an index table too.
 ALTER TABLE customers ADD COLUMN later int DEFAULT 5;

@@ -21,7 +21,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 our @EXPORT = qw(new_node describe oracle_sql oracle_ok has_extension sqlstate quote_literal start_session end_session
-	start_command end_command);
+	start_command end_command varied_tables_sql sections);
 
 # A running server; options are those of PostgreSQL::Test::Cluster::init, and conf => more settings,
 # install_path => of another server, no_data_checksums => not even where they are the default.
@@ -45,6 +45,64 @@ max_prepared_transactions = 10
 $conf));
 	$node->start;
 	return $node;
+}
+
+# Tables and index tables of all kinds, to be carried over. Attribute numbers change with a dump: there
+# are dropped columns, and partitions that were attached with columns in another order.
+sub varied_tables_sql
+{
+	return q{
+CREATE EXTENSION index_table;
+CREATE TABLE customers (gone int, id int, email text, gone2 text, town text, tags text[], phone text, active boolean)
+	PARTITION BY HASH (id);
+ALTER TABLE customers DROP COLUMN gone;
+CREATE TABLE customers_0 PARTITION OF customers FOR VALUES WITH (MODULUS 3, REMAINDER 0);
+ALTER TABLE customers DROP COLUMN gone2;
+CREATE TABLE customers_1 PARTITION OF customers FOR VALUES WITH (MODULUS 3, REMAINDER 1);
+CREATE TABLE customers_2 (active boolean, phone text, other int, tags text[], town text, email text, id int NOT NULL);
+ALTER TABLE customers_2 DROP COLUMN other;
+ALTER TABLE customers ATTACH PARTITION customers_2 FOR VALUES WITH (MODULUS 3, REMAINDER 2);
+ALTER TABLE customers ADD PRIMARY KEY (id);
+INSERT INTO customers
+SELECT i, 'mail' || i, 'Town ' || i % 20, ARRAY['t' || i % 4, 't' || i % 6, NULL], '555-' || i, i % 3 = 0
+  FROM generate_series(1, 1000) i;
+
+CREATE SCHEMA "Odd.Names";
+CREATE FUNCTION "Odd.Names"."Shout It"(text) RETURNS text IMMUTABLE STRICT LANGUAGE sql AS 'SELECT upper($1)';
+CREATE TABLE "Odd.Names"."Events" (id int, day int, kind text, "Code" text, note text, PRIMARY KEY (id, day, kind))
+	PARTITION BY RANGE (day);
+CREATE TABLE "Odd.Names".low PARTITION OF "Odd.Names"."Events" FOR VALUES FROM (0) TO (100) PARTITION BY LIST (kind);
+CREATE TABLE "Odd.Names".low_a PARTITION OF "Odd.Names".low FOR VALUES IN ('a');
+CREATE TABLE "Odd.Names".low_other PARTITION OF "Odd.Names".low DEFAULT;
+CREATE TABLE "Odd.Names"."High" PARTITION OF "Odd.Names"."Events" FOR VALUES FROM (100) TO (200);
+INSERT INTO "Odd.Names"."Events"
+SELECT i, i % 200, chr(97 + i % 3), 'Code' || i, 'note ' || i % 5 FROM generate_series(1, 600) i;
+
+CREATE TABLE plain (gone int, id int PRIMARY KEY, v numeric);
+ALTER TABLE plain DROP COLUMN gone;
+INSERT INTO plain SELECT i, i / 4.0 FROM generate_series(1, 100) i;
+
+SELECT index_table.create('customers', 'email', is_unique => true);
+SELECT index_table.create('customers', 'lower(town) DESC', strategy => 'partial', include => 'phone', name => 'customers_by_town');
+SELECT index_table.create('customers', 'phone', strategy => 'denormalized', partitions => 2);
+SELECT index_table.create('customers', 'unnest(tags)', name => 'customers_by_tag');
+SELECT index_table.create('"Odd.Names"."Events"', '"Code"', is_unique => true, predicate => $$kind <> 'b'$$);
+SELECT index_table.create('"Odd.Names"."Events"', '"Odd.Names"."Shout It"(note)', strategy => 'denormalized', name => '"Odd.Names"."By ""Note"""');
+SELECT index_table.create('plain', 'v', is_unique => true, nulls_distinct => false, initially_deferred => true);
+};
+}
+
+# What psql printed, divided at lines "@ name", by name; and the name of the last section.
+sub sections
+{
+	my ($output) = @_;
+	my (%sections, $current);
+	foreach my $line (split /\n/, $output)
+	{
+		if ($line =~ /^@ (.*)$/) { $current = $1; $sections{$current} //= []; next; }
+		push @{ $sections{$current} }, $line if defined $current;
+	}
+	return (\%sections, $current // 'the beginning');
 }
 
 sub has_extension
