@@ -16,8 +16,10 @@ namespace {
              errdetail_internal("%s", error->message)));
 }
 
-Datum Cast(Datum value, Oid from, const KeyColumn &column, bool *isnull) {
-    Oid to = getBaseType(column.type);
+} // namespace
+
+Datum CastKeyValue(Datum value, Oid from, Oid type, const char *column, bool *isnull) {
+    Oid to = getBaseType(type);
     if (from == to || *isnull)
         return value;
     int16 length;
@@ -27,10 +29,9 @@ Datum Cast(Datum value, Oid from, const KeyColumn &column, bool *isnull) {
     Node *cast = coerce_to_target_type(nullptr, reinterpret_cast<Node *>(constant), from, to, -1,
                                        COERCION_EXPLICIT, COERCE_EXPLICIT_CAST, -1);
     if (!cast)
-        ereport(ERROR,
-                (errcode(ERRCODE_CANNOT_COERCE),
-                 errmsg("cannot cast type %s to %s for key column \"%s\"", format_type_be(from),
-                        format_type_be(column.type), NameStr(column.name))));
+        ereport(ERROR, (errcode(ERRCODE_CANNOT_COERCE),
+                        errmsg("cannot cast type %s to %s for key column \"%s\"",
+                               format_type_be(from), format_type_be(type), column)));
     assign_expr_collations(nullptr, cast);
     MemoryContext caller = CurrentMemoryContext;
     volatile Datum result = 0;
@@ -57,13 +58,11 @@ Datum Cast(Datum value, Oid from, const KeyColumn &column, bool *isnull) {
         FreeExecutorState(estate);
     }
     PG_CATCH();
-    { RaiseBadValue(NameStr(column.name), column.type, caller); }
+    { RaiseBadValue(column, type, caller); }
     PG_END_TRY();
     *isnull = result_is_null;
     return result;
 }
-
-} // namespace
 
 KeyValues ReadKeyValues(FunctionCallInfo fcinfo, int first, const IndexTable *table) {
     KeyValues key = {};
@@ -81,7 +80,8 @@ KeyValues ReadKeyValues(FunctionCallInfo fcinfo, int first, const IndexTable *ta
                                   "The key of index table \"%s\" has %d columns.", table->key.count,
                                   get_rel_name(table->relid), table->key.count)));
     for (int i = 0; i < key.count; i++)
-        key.values[i] = Cast(key.values[i], types[i], table->key.columns[i], &key.nulls[i]);
+        key.values[i] = CastKeyValue(key.values[i], types[i], table->key.columns[i].type,
+                                     NameStr(table->key.columns[i].name), &key.nulls[i]);
     return key;
 }
 

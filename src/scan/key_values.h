@@ -12,6 +12,10 @@ struct KeyValues {
     bool *nulls;
 };
 
+// Casts a value to the type of a column; `isnull` says and is told whether it is NULL. Raises 42846
+// and class 22 errors that name the column.
+Datum CastKeyValue(Datum value, Oid from, Oid type, const char *column, bool *isnull);
+
 // Reads the VARIADIC arguments from `first` on and casts them to the key columns' types. Raises
 // 22023 for too many values, 42846 and class 22 errors that name the column for what does not cast.
 KeyValues ReadKeyValues(FunctionCallInfo fcinfo, int first, const IndexTable *table);

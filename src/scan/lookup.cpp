@@ -99,21 +99,36 @@ EntryCondition PrefixOf(const KeyValues &key) {
     return {.count = key.count, .values = key.values, .nulls = key.nulls, .last = Bound::Equal};
 }
 
+Oid LeafOf(const IndexTable *table, HeapTuple entry, TupleDesc descriptor) {
+    bool isnull;
+    return FindPartition(
+        table->base,
+        DatumGetInt32(heap_getattr(entry, table->partition_position() + 1, descriptor, &isnull)));
+}
+
+// The name of the server of a foreign partition; null for others.
+const char *ServerOf(Oid leaf) {
+    return get_rel_relkind(leaf) == RELKIND_FOREIGN_TABLE
+               ? GetForeignServer(GetForeignTable(leaf)->serverid)->servername
+               : nullptr;
+}
+
+void PutLeaf(Oid leaf, NameData *server, Datum *values, bool *nulls) {
+    values[0] = ObjectIdGetDatum(leaf);
+    const char *name = ServerOf(leaf);
+    nulls[1] = name == nullptr;
+    if (name) {
+        namestrcpy(server, name);
+        values[1] = NameGetDatum(server);
+    }
+}
+
 void PutEntry(ReturnSetInfo *result, const IndexTable *table, HeapTuple entry,
               TupleDesc descriptor) {
     Datum values[4] = {};
     bool nulls[4] = {};
-    bool isnull;
-    Oid leaf = FindPartition(
-        table->base,
-        DatumGetInt32(heap_getattr(entry, table->partition_position() + 1, descriptor, &isnull)));
-    values[0] = ObjectIdGetDatum(leaf);
-    nulls[1] = get_rel_relkind(leaf) != RELKIND_FOREIGN_TABLE;
     NameData server;
-    if (!nulls[1]) {
-        namestrcpy(&server, GetForeignServer(GetForeignTable(leaf)->serverid)->servername);
-        values[1] = NameGetDatum(&server);
-    }
+    PutLeaf(LeafOf(table, entry, descriptor), &server, values, nulls);
     values[2] = heap_getattr(entry, table->column_count + 1, descriptor, &nulls[2]);
     values[3] = heap_getattr(entry, table->column_count + 2, descriptor, &nulls[3]);
     tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
@@ -141,6 +156,49 @@ SQL_FUNCTION(index_table_lookup) {
         // Under row security an entry shows when its row does.
         if (!HasRowSecurity(rows) || FindBaseRows(rows, entry, descriptor) != NIL)
             PutEntry(result, table, entry, descriptor);
+    }
+    EndEntryScan(&scan);
+    EndBaseRows(rows);
+    SPI_finish();
+    PG_RETURN_NULL();
+}
+
+SQL_FUNCTION(index_table_shards) {
+    struct Shard {
+        Oid leaf;
+        int64 entries;
+    };
+    const IndexTable *table = BeginReading(fcinfo, 0);
+    CheckSelectPrivilege(table, ShownColumns(table));
+    KeyValues key = ReadKeyValues(fcinfo, 1, table);
+    InitMaterializedSRF(fcinfo, 0);
+    ReturnSetInfo *result = reinterpret_cast<ReturnSetInfo *>(fcinfo->resultinfo);
+    if (SPI_connect() != SPI_OK_CONNECT)
+        elog(ERROR, "SPI_connect failed");
+    HASHCTL control = {
+        .keysize = sizeof(Oid), .entrysize = sizeof(Shard), .hcxt = CurrentMemoryContext};
+    HTAB *shards =
+        hash_create("index_table shards", 16, &control, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+    BaseRows *rows = BeginBaseRows(table, ShownColumns(table));
+    EntryScan scan = BeginEntryScan(table, PrefixOf(key));
+    while (HeapTuple entry = NextEntry(&scan)) {
+        TupleDesc descriptor = scan.batch->tupdesc;
+        if (HasRowSecurity(rows) && FindBaseRows(rows, entry, descriptor) == NIL)
+            continue;
+        Oid leaf = LeafOf(table, entry, descriptor);
+        bool is_known;
+        Shard *shard = static_cast<Shard *>(hash_search(shards, &leaf, HASH_ENTER, &is_known));
+        shard->entries = is_known ? shard->entries + 1 : 1;
+    }
+    HASH_SEQ_STATUS sequence;
+    hash_seq_init(&sequence, shards);
+    while (Shard *shard = static_cast<Shard *>(hash_seq_search(&sequence))) {
+        Datum values[3] = {};
+        bool nulls[3] = {};
+        NameData server;
+        PutLeaf(shard->leaf, &server, values, nulls);
+        values[2] = Int64GetDatum(shard->entries);
+        tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
     }
     EndEntryScan(&scan);
     EndBaseRows(rows);
