@@ -1,5 +1,8 @@
 #include "maintenance/change_buffer.h"
 
+#include "maintenance/change_order.h"
+#include "maintenance/linked_updates.h"
+
 namespace index_table {
 namespace {
 
@@ -36,44 +39,11 @@ uint64 Prefix(Form_pg_attribute att, Datum value, bool isnull) {
     return prefix;
 }
 
-const char *DataOf(const Change &change) {
-    return reinterpret_cast<const char *>(change.entry->t_data) + change.entry->t_data->t_hoff;
-}
-
-int CompareBytes(const char *a, uint32 a_length, const char *b, uint32 b_length) {
-    int order = memcmp(a, b, Min(a_length, b_length));
-    if (order != 0)
-        return order;
-    return a_length < b_length ? -1 : a_length > b_length;
-}
-
-int CompareKeys(const Change &a, const Change &b) {
-    if (a.key_prefix != b.key_prefix)
-        return a.key_prefix < b.key_prefix ? -1 : 1;
-    if (a.null_mask != b.null_mask)
-        return a.null_mask < b.null_mask ? -1 : 1;
-    return CompareBytes(DataOf(a), a.key_length, DataOf(b), b.key_length);
-}
-
-int CompareIdentities(const Change &a, const Change &b) {
-    if (a.identity_prefix != b.identity_prefix)
-        return a.identity_prefix < b.identity_prefix ? -1 : 1;
-    return CompareBytes(DataOf(a) + a.identity_offset, a.group_length - a.identity_offset,
-                        DataOf(b) + b.identity_offset, b.group_length - b.identity_offset);
-}
-
 bool IsBefore(const Change &a, const Change &b) {
     int order = CompareKeys(a, b);
     if (order == 0)
         order = CompareIdentities(a, b);
     return order != 0 ? order < 0 : a.sequence < b.sequence;
-}
-
-bool IsSameEntry(const Change &a, const Change &b) {
-    constexpr Size skip = offsetof(HeapTupleHeaderData, t_bits);
-    return a.entry->t_len == b.entry->t_len &&
-           memcmp(reinterpret_cast<char *>(a.entry->t_data) + skip,
-                  reinterpret_cast<char *>(b.entry->t_data) + skip, a.entry->t_len - skip) == 0;
 }
 
 // Leaves in [first, last) what does not cancel, in order, and returns how many that is.
@@ -224,6 +194,7 @@ void OnTransactionEvent(XactEvent event, void *) {
         }
         buffer->table = nullptr;
         buffer->count = 0;
+        buffer->open_count = 0;
         buffer->sequence = 0;
         if (buffer->entry_bytes > 0)
             MemoryContextReset(buffer->entries);
@@ -233,7 +204,10 @@ void OnTransactionEvent(XactEvent event, void *) {
 
 void OnSubtransactionEvent(SubXactEvent event, SubTransactionId, SubTransactionId, void *) {
     int level = GetCurrentTransactionNestLevel();
+    if (event != SUBXACT_EVENT_ABORT_SUB && event != SUBXACT_EVENT_COMMIT_SUB)
+        return;
     for (ChangeBuffer *buffer = buffers; buffer; buffer = buffer->next) {
+        EndLevelOfHalves(buffer, level, event == SUBXACT_EVENT_COMMIT_SUB);
         if (event == SUBXACT_EVENT_ABORT_SUB)
             while (buffer->count > 0 && buffer->changes[buffer->count - 1].nest_level >= level)
                 buffer->count--;
@@ -347,6 +321,7 @@ void AddChange(ChangeBuffer *buffer, const EntryValues &entry, ChangeKind kind, 
     change.command = command;
     change.nest_level = GetCurrentTransactionNestLevel();
     change.kind = kind;
+    change.is_linked = false;
     Size bytes = sizeof(Change) + HEAPTUPLESIZE + change.entry->t_len;
     buffer->entry_bytes += bytes;
     captured_bytes += bytes;
@@ -358,7 +333,9 @@ bool IsFull(const ChangeBuffer *buffer) {
     return buffer->count >= kFlushRows || captured_bytes >= kFlushBytes;
 }
 
-NetChanges TakeChanges(ChangeBuffer *buffer, MemoryContext batch) {
+namespace {
+
+NetChanges Take(ChangeBuffer *buffer, MemoryContext batch, Linking linking) {
     int level = GetCurrentTransactionNestLevel();
     uint32 first = buffer->count;
     while (first > 0 && buffer->changes[first - 1].nest_level == level)
@@ -419,6 +396,8 @@ NetChanges TakeChanges(ChangeBuffer *buffer, MemoryContext batch) {
     net.inserts = allocate(count - deletes);
     net.replaced = allocate(Min(deletes, count - deletes));
     net.replacements = allocate(Min(deletes, count - deletes));
+    if (linking != Linking::None)
+        count = TakeLinkedUpdates(buffer->table, buffer->descriptor, taken, count, &net);
     for (uint32 start = 0; start < count;) {
         // Most changes are alone with their key.
         if (start + 1 == count || taken[start].key_prefix != taken[start + 1].key_prefix) {
@@ -451,11 +430,29 @@ NetChanges TakeChanges(ChangeBuffer *buffer, MemoryContext batch) {
     return net;
 }
 
+} // namespace
+
+NetChanges TakeChanges(ChangeBuffer *buffer, MemoryContext batch, Linking linking) {
+    bool hold = linking == Linking::HoldHalves && buffer->open_count > 0;
+    HeldHalves held = {};
+    if (hold)
+        held = HoldHalves(buffer, batch);
+    else
+        EndLevelOfHalves(buffer, GetCurrentTransactionNestLevel(), false);
+    NetChanges net = Take(buffer, batch, linking);
+    for (uint32 i = 0; i < held.count; i++) {
+        KeepUnmatched(buffer, held.changes[i]);
+        held.halves[i]->sequence = buffer->sequence - 1;
+    }
+    return net;
+}
+
 void KeepUnmatched(ChangeBuffer *buffer, const Change &change) {
     MemoryContext caller = MemoryContextSwitchTo(buffer->entries);
     Change kept = change;
     kept.entry = heap_copytuple(change.entry);
     kept.sequence = buffer->sequence++;
+    kept.is_linked = false;
     kept.nest_level = GetCurrentTransactionNestLevel();
     Append(buffer, kept);
     MemoryContextSwitchTo(caller);

@@ -27,6 +27,14 @@ struct Change {
     CommandId command;      // of the base row's change
     int32 nest_level;
     ChangeKind kind;
+    bool is_linked; // half of the update of a row: a deletion, or the insertion captured next to it
+};
+
+// The deletion of a row that moves to another partition, whose insertion is still to come.
+struct OpenHalf {
+    uint32 sequence;
+    CommandId command;
+    int32 nest_level;
 };
 
 // An entry in the making: values by attribute number of the index table.
@@ -53,6 +61,9 @@ struct ChangeBuffer {
     uint32 count;
     uint32 capacity;
     uint32 sequence;
+    OpenHalf *open_halves; // innermost last
+    uint32 open_count;
+    uint32 open_capacity;
 };
 
 // What a netted batch comes to. Replacements pair old[i] with replacement[i].
@@ -81,9 +92,13 @@ void AddChange(ChangeBuffer *buffer, const EntryValues &entry, ChangeKind kind, 
 // Whether so much is captured that it should be flushed inside the statement.
 bool IsFull(const ChangeBuffer *buffer);
 
+// Whether the two halves of a row's update stay together when its key changes, in an update in
+// place of the entry (linked_updates.h), and whether open halves wait in the buffer.
+enum class Linking : uint8 { None, HoldHalves, AllHalves };
+
 // Takes the changes of the current nest level out of the buffer and nets them. The arrays and
-// tuples belong to `batch`, which the caller deletes.
-NetChanges TakeChanges(ChangeBuffer *buffer, MemoryContext batch);
+// tuples belong to `batch`, which the caller deletes. Replacements are to be carried out in order.
+NetChanges TakeChanges(ChangeBuffer *buffer, MemoryContext batch, Linking linking);
 
 // Puts a deletion back whose entry is not there yet: the insertion may still be captured.
 void KeepUnmatched(ChangeBuffer *buffer, const Change &change);

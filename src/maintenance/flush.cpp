@@ -5,6 +5,7 @@
 #include "maintenance/leaf.h"
 #include "maintenance/maintenance.h"
 #include "maintenance/statements.h"
+#include "maintenance/target_plan.h"
 #include "maintenance/unique_recheck.h"
 #include "maintenance/writer.h"
 
@@ -66,11 +67,26 @@ void CarryOut(ChangeBuffer *buffer, const NetChanges &net, MemoryContext batch, 
     PG_END_TRY();
 }
 
+// References follow a key that changes: then one row's changes of it must be told from others'.
+Linking LinkingFor(const IndexTable *table, bool more_to_come) {
+    if (!table->is_unique || table->key.multi_valued >= 0)
+        return Linking::None;
+    Relation rel = try_relation_open(table->relid, RowExclusiveLock);
+    if (!rel)
+        return Linking::None;
+    bool is_referenced = IsReferenced(rel);
+    relation_close(rel, NoLock);
+    if (!is_referenced)
+        return Linking::None;
+    return more_to_come ? Linking::HoldHalves : Linking::AllHalves;
+}
+
 // Into the index table, or, while that is being built, into its log.
 void FlushBuffer(ChangeBuffer *buffer, bool more_to_come, bool into_log) {
     MemoryContext batch =
         AllocSetContextCreate(CurrentMemoryContext, "index_table flush", ALLOCSET_SMALL_SIZES);
-    NetChanges net = TakeChanges(buffer, batch);
+    Linking linking = into_log ? Linking::None : LinkingFor(buffer->table, more_to_come);
+    NetChanges net = TakeChanges(buffer, batch, linking);
     if (net.delete_count + net.insert_count + net.replace_count > 0) {
         if (into_log)
             LogChanges(buffer, net, batch);

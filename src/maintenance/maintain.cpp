@@ -3,6 +3,7 @@
 #include "maintenance/entries.h"
 #include "maintenance/flush.h"
 #include "maintenance/leaf.h"
+#include "maintenance/linked_updates.h"
 #include "maintenance/maintenance.h"
 #include "maintenance/statements.h"
 
@@ -109,6 +110,13 @@ CommandId CommandOf(TriggerData *trigger) {
                : current;
 }
 
+// Whether a row is deleted from its partition because an UPDATE puts it into another.
+bool IsMovingAway(TriggerData *trigger) {
+    return TRIGGER_FIRED_BY_DELETE(trigger->tg_event) && trigger->tg_trigtuple &&
+           trigger->tg_relation->rd_tableam == GetHeapamTableAmRoutine() &&
+           HeapTupleHeaderIndicatesMovedPartitions(trigger->tg_trigtuple->t_data);
+}
+
 // Whether any of these columns differ, byte by byte: what a BEFORE trigger changed is not in the
 // statement's list of columns, and values that compare equal need not be the same.
 bool Differs(TupleTableSlot *before, TupleTableSlot *after, const AttrNumber *attnos, int count) {
@@ -181,17 +189,27 @@ SQL_FUNCTION(index_table_maintain) {
 
     NoteChange(leaf->base_relid);
     CommandId command = CommandOf(trigger);
+    bool moves_away = IsMovingAway(trigger);
     bool full = false;
     for (int i = 0; i < leaf->table_count; i++) {
         const LeafTable &table = leaf->tables[i];
         if (is_update && leaf->table_count > 1 &&
             !Differs(before, after, table.used, table.used_count))
             continue;
+        ChangeBuffer *buffer = capture->buffers[i];
+        bool may_link = table.table->is_unique && table.table->key.multi_valued < 0;
+        uint32 sequence = buffer->sequence;
         if (before)
             CaptureRow(capture, i, before, ChangeKind::Delete, command);
+        if (may_link && moves_away && buffer->sequence == sequence + 1)
+            OpenLastHalf(buffer);
+        if (may_link && !before && buffer->open_count > 0)
+            JoinHalf(buffer, command);
         if (after)
             CaptureRow(capture, i, after, ChangeKind::Insert, command);
-        full = full || IsFull(capture->buffers[i]);
+        if (may_link && after && buffer->sequence == sequence + 2)
+            LinkLastTwo(buffer);
+        full = full || IsFull(buffer);
     }
     if (capture->context)
         ResetExprContext(capture->context);

@@ -129,6 +129,14 @@ bool HasRowTriggers(Relation rel) {
                         triggers->trig_delete_after_row);
 }
 
+bool IsReferenced(Relation rel) {
+    const TriggerDesc *triggers = rel->trigdesc;
+    return triggers && std::any_of(triggers->triggers, triggers->triggers + triggers->numtriggers,
+                                   [](const Trigger &trigger) {
+                                       return RI_FKey_trigger_type(trigger.tgfoid) == RI_TRIGGER_PK;
+                                   });
+}
+
 IndexRoles FindIndexRoles(Relation rel, const IndexTable *table) {
     IndexRoles roles = {};
     ListCell *cell;

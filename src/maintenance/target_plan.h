@@ -27,6 +27,9 @@ struct TargetPlan {
 // Whether changes of entries fire triggers: those of users and of constraints.
 bool HasRowTriggers(Relation rel);
 
+// Whether foreign keys point at an index table, or at a partition of one.
+bool IsReferenced(Relation rel);
+
 // What the indexes of an index table, those of its owner included, are good for.
 struct IndexRoles {
     bool finds_entries;

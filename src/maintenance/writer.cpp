@@ -35,18 +35,30 @@ struct Target {
 struct EntryWriter {
     const IndexTable *table;
     bool mid_statement;
+    bool ignores_references;
     MemoryContext context;
     MemoryContext per_row;
     Relation root;
     PartitionKey partition_key; // null: the index table is not partitioned
     PartitionDesc partitions;
     int target_count;
+    ResultRelInfo *root_relinfo;   // of a partitioned one, for foreign keys that point at it
     EState *triggers;              // where user triggers may fire; fired when the writer is closed
     Target **targets;              // of a partitioned one by partition, opened as needed
     TupleTableSlot *current_entry; // being written, for messages; null: none
 };
 
 namespace {
+
+// Keeps foreign keys that point at an opened relation from learning what happens to it.
+void IgnoreReferences(Target *target) {
+    const TriggerDesc *triggers = target->relinfo ? target->relinfo->ri_TrigDesc : nullptr;
+    if (!triggers)
+        return;
+    for (Trigger &trigger : std::span(triggers->triggers, triggers->numtriggers))
+        if (RI_FKey_trigger_type(trigger.tgfoid) == RI_TRIGGER_PK)
+            trigger.tgenabled = TRIGGER_DISABLED; // in the executor's own copy
+}
 
 Target *OpenTarget(EntryWriter *writer, Oid relid, Relation opened) {
     MemoryContext caller = MemoryContextSwitchTo(writer->context);
@@ -61,6 +73,8 @@ Target *OpenTarget(EntryWriter *writer, Oid relid, Relation opened) {
         ExecOpenIndices(target->relinfo, false);
         // Both are in the order of RelationGetIndexList.
         target->indexes = target->relinfo->ri_IndexRelationDescs;
+        if (writer->ignores_references)
+            IgnoreReferences(target);
     } else {
         target->indexes =
             static_cast<Relation *>(palloc(sizeof(Relation) * Max(1, plan->index_count)));
@@ -163,7 +177,8 @@ TupleTableSlot *HoldEntry(EntryWriter *writer, Target *target, const Change &cha
     return target->single;
 }
 
-void InsertOne(EntryWriter *writer, Target *target, const Change &change) {
+// Returns where the entry is stored.
+ItemPointerData InsertOne(EntryWriter *writer, Target *target, const Change &change) {
     TupleTableSlot *slot = HoldEntry(writer, target, change);
     if (!target->plan->general) {
         table_tuple_insert(target->rel, slot, change.command, 0, nullptr);
@@ -175,7 +190,9 @@ void InsertOne(EntryWriter *writer, Target *target, const Change &change) {
         ExecARInsertTriggers(target->estate, target->relinfo, slot, recheck, nullptr);
         ResetPerTupleExprContext(target->estate);
     }
+    ItemPointerData tid = slot->tts_tid;
     ExecClearTuple(slot);
+    return tid;
 }
 
 // Inserts a run of changes of one command into one target.
@@ -382,6 +399,13 @@ EntryWriter *OpenWriter(const IndexTable *table, bool mid_statement, MemoryConte
     return writer;
 }
 
+void IgnoreReferences(EntryWriter *writer) {
+    writer->ignores_references = true;
+    for (int i = 0; i < writer->target_count; i++)
+        if (writer->targets[i])
+            IgnoreReferences(writer->targets[i]);
+}
+
 void CloseWriter(EntryWriter *writer) {
     writer->current_entry = nullptr;
     if (writer->triggers) {
@@ -423,37 +447,70 @@ void InsertEntries(EntryWriter *writer, std::span<const Change> changes) {
     MemoryContextSwitchTo(caller);
 }
 
-bool DeleteEntry(EntryWriter *writer, const Change &change) {
+namespace {
+
+// Deletes the entry of a change and returns where it was; `is_moving`: to be inserted elsewhere.
+bool DeleteEntry(EntryWriter *writer, Target *target, const Change &change, bool is_moving,
+                 ItemPointer tid) {
     MemoryContext caller = MemoryContextSwitchTo(writer->per_row);
-    Target *target = TargetOf(writer, change.entry);
     Outcome outcome = Outcome::Again;
     while (outcome == Outcome::Again) {
-        ItemPointerData tid;
         CommandId command;
-        if (!FindEntry(writer, target, change, &tid, &command)) {
+        if (!FindEntry(writer, target, change, tid, &command)) {
             outcome = Outcome::Gone;
             break;
         }
         TM_FailureData failure;
-        TM_Result result = table_tuple_delete(target->rel, &tid, command, SnapshotSelf,
+        TM_Result result = table_tuple_delete(target->rel, tid, command, SnapshotSelf,
                                               InvalidSnapshot, true, &failure, false);
         outcome = Judge(result);
         if (outcome == Outcome::Done && target->plan->general)
-            ExecARDeleteTriggers(target->estate, target->relinfo, &tid, nullptr, nullptr, false);
+            ExecARDeleteTriggers(target->estate, target->relinfo, tid, nullptr, nullptr, is_moving);
     }
     MemoryContextReset(writer->per_row);
     MemoryContextSwitchTo(caller);
     return outcome == Outcome::Done;
 }
 
+// A key that changes may take its entry to another partition of the index table. To foreign keys
+// that is an update of the whole table, as it is where PostgreSQL moves a row.
+bool MoveEntry(EntryWriter *writer, Target *from, Target *to, const Change &old_change,
+               const Change &new_change) {
+    ItemPointerData tid;
+    if (!DeleteEntry(writer, from, old_change, true, &tid))
+        return false;
+    MemoryContext caller = MemoryContextSwitchTo(writer->per_row);
+    ItemPointerData new_tid = InsertOne(writer, to, new_change);
+    if (from->plan->general && to->plan->general && IsReferenced(writer->root) &&
+        !writer->ignores_references) {
+        if (!writer->root_relinfo) {
+            MemoryContextSwitchTo(writer->context);
+            writer->root_relinfo = makeNode(ResultRelInfo);
+            InitResultRelInfo(writer->root_relinfo, writer->root, 1, nullptr, 0);
+            MemoryContextSwitchTo(writer->per_row);
+        }
+        TupleTableSlot *slot = HoldEntry(writer, to, new_change);
+        slot->tts_tid = new_tid;
+        ExecARUpdateTriggers(from->estate, writer->root_relinfo, from->relinfo, to->relinfo, &tid,
+                             nullptr, slot, NIL, nullptr, true);
+        ExecClearTuple(slot);
+    }
+    MemoryContextReset(writer->per_row);
+    MemoryContextSwitchTo(caller);
+    return true;
+}
+
+} // namespace
+
+bool DeleteEntry(EntryWriter *writer, const Change &change) {
+    ItemPointerData tid;
+    return DeleteEntry(writer, TargetOf(writer, change.entry), change, false, &tid);
+}
+
 bool ReplaceEntry(EntryWriter *writer, const Change &old_change, const Change &new_change) {
     Target *target = TargetOf(writer, old_change.entry);
-    if (TargetOf(writer, new_change.entry) != target) {
-        if (!DeleteEntry(writer, old_change))
-            return false;
-        InsertEntries(writer, {&new_change, 1});
-        return true;
-    }
+    if (Target *other = TargetOf(writer, new_change.entry); other != target)
+        return MoveEntry(writer, target, other, old_change, new_change);
     MemoryContext caller = MemoryContextSwitchTo(writer->per_row);
     Outcome outcome = Outcome::Again;
     while (outcome == Outcome::Again) {

@@ -21,6 +21,9 @@ struct EntryWriter;
 // with the very copies it is looked for with, and a repeated unique key does not raise at once but
 // in Recheck(), for the entry it collides with may be about to go.
 EntryWriter *OpenWriter(const IndexTable *table, bool mid_statement, MemoryContext context);
+// Foreign keys that point at the index table do not learn of what the writer changes: the caller
+// answers for them.
+void IgnoreReferences(EntryWriter *writer);
 void CloseWriter(EntryWriter *writer);
 
 // To be called in PG_CATCH, after an error while entries were written: raises it, or what it means
