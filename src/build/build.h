@@ -29,6 +29,8 @@ void JoinPartition(Oid base, Oid partition);
 // Takes numbers and statement triggers from the leaves of a partition that left, if it did. The
 // caller holds AccessExclusiveLock on it; what is below it is locked.
 void LeavePartition(Oid partition);
+// Raises what it would raise of foreign keys.
+void CheckLeaving(Oid partition);
 // Both, for whatever joined or left while event triggers were off; returns the number of entries
 // made. The caller holds ShareRowExclusiveLock on the base table.
 int64 ReconcilePartitions(Relation base);
@@ -60,9 +62,10 @@ int64 RepairEntries(Relation base, const IndexTable *table);
 // 42809.
 const IndexTable *GetOwnIndexTable(Oid relid);
 
-// Removes entries whose partition number is out of use; returns how many. Blocks no writers. The
-// caller is in EnterOwner().
-int64 SweepEntries(const IndexTable *table);
+// Removes entries whose partition number is out of use; returns how many, and notes them where
+// `removed` is not null. Blocks no writers. The caller is in EnterOwner().
+struct RemovedEntries;
+int64 SweepEntries(const IndexTable *table, RemovedEntries *removed = nullptr);
 
 // Raises for tables with a column that is stored nowhere: neither triggers nor scans see its value.
 void RefuseVirtualColumns(Relation base);

@@ -1,8 +1,11 @@
-// The leaves of a base table: their numbers and triggers.
+// The leaves of a base table: their numbers and triggers. And the statement trigger.
 #include "build/build.h"
 #include "build/collect.h"
 #include "build/online.h"
 #include "build/query.h"
+#include "build/references.h"
+#include "maintenance/maintenance.h"
+#include "maintenance/statements.h"
 
 namespace index_table {
 namespace {
@@ -215,6 +218,20 @@ void LeaveTree(Oid relid) {
         LeaveTree(lfirst_oid(cell));
 }
 
+// The leaves of a partition that have numbers, and their base table.
+List *ListLeaving(Oid partition, Oid *base) {
+    List *leaving = NIL;
+    *base = InvalidOid;
+    ListCell *cell;
+    foreach (cell, FindLeaves(partition, NoLock)) {
+        AddLeaving(&leaving, lfirst_oid(cell), get_rel_name(partition));
+        if (!OidIsValid(*base))
+            if (std::optional<PartitionNumber> number = FindPartitionNumber(lfirst_oid(cell)))
+                *base = number->base;
+    }
+    return leaving;
+}
+
 } // namespace
 
 void JoinPartition(Oid base_relid, Oid partition) {
@@ -236,8 +253,19 @@ void JoinPartition(Oid base_relid, Oid partition) {
 
 void LeavePartition(Oid partition) {
     // Somebody may have dropped it while DETACH CONCURRENTLY waited, and made another of that name.
-    if (!get_rel_relispartition(partition) && ListIndexTables(partition) == NIL)
-        LeaveTree(partition);
+    if (get_rel_relispartition(partition) || ListIndexTables(partition) != NIL)
+        return;
+    Oid base;
+    List *leaving = ListLeaving(partition, &base);
+    RemoveReferenced(base, leaving, false);
+    LeaveTree(partition);
+    ForgetReferenced(base, leaving);
+}
+
+void CheckLeaving(Oid partition) {
+    Oid base;
+    List *leaving = ListLeaving(partition, &base);
+    RemoveReferenced(base, leaving, true);
 }
 
 int64 ReconcilePartitions(Relation base) {
@@ -274,3 +302,23 @@ void RegisterPartitions(Oid base, List *leaves) {
 }
 
 } // namespace index_table
+
+using namespace index_table;
+
+SQL_FUNCTION(index_table_announce) {
+    if (!CALLED_AS_TRIGGER(fcinfo))
+        ereport(ERROR, (errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+                        errmsg("index_table.announce() was not called by the trigger manager")));
+    TriggerData *trigger = reinterpret_cast<TriggerData *>(fcinfo->context);
+    if (!TRIGGER_FIRED_BEFORE(trigger->tg_event) || !TRIGGER_FIRED_FOR_STATEMENT(trigger->tg_event))
+        ereport(ERROR, (errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+                        errmsg("index_table.announce() must be fired BEFORE, FOR EACH STATEMENT")));
+    Oid relid = RelationGetRelid(trigger->tg_relation);
+    if (!TRIGGER_FIRED_BY_TRUNCATE(trigger->tg_event)) {
+        AnnounceStatement(relid);
+        return PointerGetDatum(nullptr);
+    }
+    FlushChanges();
+    RenumberReferenced(relid);
+    return PointerGetDatum(nullptr);
+}

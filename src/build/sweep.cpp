@@ -12,17 +12,32 @@ namespace {
 // Blocks of an index table that are looked through by one command.
 constexpr BlockNumber kBatchBlocks = 1024;
 
+void NoteStored(RemovedEntries *noted, Relation rel, TupleTableSlot *slot) {
+    int count = noted->table->column_count;
+    const AttrNumber *own = GetLiveColumns(rel, count);
+    Datum *values = static_cast<Datum *>(palloc(sizeof(Datum) * count));
+    bool *nulls = static_cast<bool *>(palloc(count));
+    for (int i = 0; i < count; i++)
+        values[i] = slot_getattr(slot, own[i], &nulls[i]);
+    NoteRemoved(noted, values, nulls);
+    pfree(values);
+    pfree(nulls);
+}
+
 // Deletes the entries in blocks [from, end) of an index table, or of a partition of one, that
-// `is_dead` says are. Returns how many.
+// `is_dead` says are, and notes them where that is wanted. Returns how many. Foreign keys do not
+// learn of it: they must not have pointed at them.
 template <typename Predicate>
 int64 DeleteEntries(const IndexTable *table, Relation rel, BlockNumber from, BlockNumber end,
-                    Predicate is_dead) {
+                    RemovedEntries *noted, bool just_note, Predicate is_dead) {
     AttrNumber attno = GetLiveColumns(rel, table->column_count)[table->partition_position()];
     MemoryContext context =
         AllocSetContextCreate(CurrentMemoryContext, "index_table sweep", ALLOCSET_DEFAULT_SIZES);
     MemoryContext caller = MemoryContextSwitchTo(context);
     OwnerContext owner = EnterOwner(RelationOwner(table->base));
     EntryWriter *writer = OpenWriter(table, false, context);
+    if (writer)
+        IgnoreReferences(writer);
     ItemPointerData first, last;
     ItemPointerSet(&first, from, 0);
     ItemPointerSet(&last, end - 1, MaxOffsetNumber);
@@ -34,8 +49,12 @@ int64 DeleteEntries(const IndexTable *table, Relation rel, BlockNumber from, Blo
     while (writer && table_scan_getnextslot_tidrange(scan, ForwardScanDirection, slot)) {
         bool isnull;
         Datum number = slot_getattr(slot, attno, &isnull);
-        if (isnull || is_dead(DatumGetInt32(number)))
-            removed += DeleteStoredEntry(writer, RelationGetRelid(rel), &slot->tts_tid);
+        if (isnull || is_dead(DatumGetInt32(number))) {
+            if (noted)
+                NoteStored(noted, rel, slot);
+            if (!just_note)
+                removed += DeleteStoredEntry(writer, RelationGetRelid(rel), &slot->tts_tid);
+        }
         CHECK_FOR_INTERRUPTS();
     }
     table_endscan(scan);
@@ -84,9 +103,9 @@ bool SweepBatch(Sweep *sweep, const IndexTable *table) {
         return true;
     }
     BlockNumber end = sweep->next_block + Min(kBatchBlocks, blocks - sweep->next_block);
-    sweep->removed += DeleteEntries(table, rel, sweep->next_block, end, [&](int32 number) {
-        return list_member_int(sweep->numbers, number);
-    });
+    sweep->removed +=
+        DeleteEntries(table, rel, sweep->next_block, end, sweep->noted, false,
+                      [&](int32 number) { return list_member_int(sweep->numbers, number); });
     sweep->next_block = end;
     relation_close(rel, NoLock);
     CHECK_FOR_INTERRUPTS();
@@ -97,9 +116,10 @@ void EndSweep(Sweep *sweep) {
     ForgetRetiredNumbers(sweep->index_table, sweep->numbers);
 }
 
-int64 SweepEntries(const IndexTable *table) {
+int64 SweepEntries(const IndexTable *table, RemovedEntries *removed) {
     Sweep sweep;
     BeginSweep(&sweep, table);
+    sweep.noted = removed;
     if (sweep.numbers == NIL)
         return 0;
     while (SweepBatch(&sweep, table))
@@ -108,16 +128,31 @@ int64 SweepEntries(const IndexTable *table) {
     return sweep.removed;
 }
 
-void RemoveDeadEntries(const IndexTable *table) {
+namespace {
+
+template <typename Predicate>
+void DeleteEverywhere(const IndexTable *table, RemovedEntries *noted, bool just_note,
+                      Predicate is_dead) {
     ListCell *cell;
     foreach (cell, StorageOf(table->relid)) {
         Relation rel = relation_open(lfirst_oid(cell), RowExclusiveLock);
         if (BlockNumber blocks = RelationGetNumberOfBlocks(rel))
-            DeleteEntries(table, rel, 0, blocks, [&](int32 number) {
-                return !OidIsValid(FindPartition(table->base, number));
-            });
+            DeleteEntries(table, rel, 0, blocks, noted, just_note, is_dead);
         relation_close(rel, NoLock);
     }
+}
+
+} // namespace
+
+void RemoveDeadEntries(const IndexTable *table, RemovedEntries *removed) {
+    DeleteEverywhere(table, removed, false,
+                     [&](int32 number) { return !OidIsValid(FindPartition(table->base, number)); });
+}
+
+void RemoveEntriesOf(const IndexTable *table, List *numbers, RemovedEntries *removed,
+                     bool just_note) {
+    DeleteEverywhere(table, removed, just_note,
+                     [&](int32 number) { return list_member_int(numbers, number); });
 }
 
 namespace {

@@ -1,7 +1,7 @@
 // Removing dead entries: those whose partition number is out of use.
 #pragma once
 
-#include "catalog/definition.h"
+#include "build/references.h"
 
 namespace index_table {
 
@@ -13,6 +13,7 @@ struct Sweep {
     List *relations; // yet to be looked through
     BlockNumber next_block;
     int64 removed;
+    RemovedEntries *noted; // null: not wanted
 };
 
 // Where there is something to do, locks the index table so that no other sweep runs until the
@@ -27,6 +28,10 @@ void EndSweep(Sweep *sweep);
 
 // Removes all entries whose partition number is not live, be it one that never was. The caller has
 // locked the base table against writers.
-void RemoveDeadEntries(const IndexTable *table);
+void RemoveDeadEntries(const IndexTable *table, RemovedEntries *removed);
+
+// Removes all entries with some partition numbers, and notes them; `just_note`: no more than that.
+void RemoveEntriesOf(const IndexTable *table, List *numbers, RemovedEntries *removed,
+                     bool just_note);
 
 } // namespace index_table

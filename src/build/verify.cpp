@@ -166,6 +166,17 @@ void PutProblem(ReturnSetInfo *result, Oid base, HeapTuple row, TupleDesc descri
     tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 }
 
+void NoteRow(RemovedEntries *removed, HeapTuple row, TupleDesc descriptor) {
+    int count = removed->table->column_count;
+    Datum *values = static_cast<Datum *>(palloc(sizeof(Datum) * count));
+    bool *nulls = static_cast<bool *>(palloc(count));
+    for (int i = 0; i < count; i++)
+        values[i] = SPI_getbinval(row, descriptor, kEntry + i, &nulls[i]);
+    NoteRemoved(removed, values, nulls);
+    pfree(values);
+    pfree(nulls);
+}
+
 } // namespace
 
 int64 RepairEntries(Relation base, const IndexTable *table) {
@@ -173,6 +184,10 @@ int64 RepairEntries(Relation base, const IndexTable *table) {
     Progress *progress = BeginProgress(table->base, table->relid, ShareRowExclusiveLock);
     EntryCollector collector = BeginCollecting(table);
     EntryWriter *writer = OpenWriter(table, false, CurrentMemoryContext);
+    // An entry that is written anew must not take references with it.
+    RemovedEntries *removed = LockIfReferenced(table->relid) ? BeginRemoval(table) : nullptr;
+    if (removed && writer)
+        IgnoreReferences(writer);
     auto consume = [&](HeapTuple row, TupleDesc descriptor) {
         bool isnull;
         problems += DatumGetBool(SPI_getbinval(row, descriptor, kIsFirst, &isnull));
@@ -182,16 +197,20 @@ int64 RepairEntries(Relation base, const IndexTable *table) {
             if (writer)
                 DeleteStoredEntry(writer, storage,
                                   reinterpret_cast<ItemPointer>(DatumGetPointer(location)));
+            if (removed)
+                NoteRow(removed, row, descriptor);
             return;
         }
         CollectEntry(&collector, row, descriptor, kEntry);
     };
     // Dead entries are no problems, but may hold a unique key.
-    RemoveDeadEntries(table);
+    RemoveDeadEntries(table, removed);
     Compare(base, table, progress, Phase::Repairing, consume);
     if (writer)
         CloseWriter(writer);
     EndCollecting(&collector);
+    if (removed)
+        CheckAfterRepair(removed);
     if (collector.count > 0)
         NoteBuild(table->relid);
     EndProgress(progress);
@@ -229,7 +248,11 @@ SQL_FUNCTION(index_table_repair) {
     OwnerContext owner = EnterOwner(base->rd_rel->relowner);
     bool has_strangers = list_difference_oid(FindLeaves(table->base, AccessShareLock),
                                              ListPartitions(table->base)) != NIL;
-    SweepEntries(table); // dead entries are no problems, but should go
+    // Dead entries are no problems, but should go.
+    RemovedEntries *removed = LockIfReferenced(table->relid) ? BeginRemoval(table) : nullptr;
+    SweepEntries(table, removed);
+    if (removed)
+        CheckAfterRepair(removed);
     int64 problems = 0;
     if (has_strangers || CountProblems(base, table) > 0) {
         LockRelationOid(table->base, ShareRowExclusiveLock); // first, as writers do

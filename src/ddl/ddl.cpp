@@ -5,6 +5,7 @@
 #include "build/dependencies.h"
 #include "build/guard.h"
 #include "build/query.h"
+#include "build/references.h"
 #include "build/reload.h"
 #include "catalog/definition.h"
 #include "compat/compat.h"
@@ -235,6 +236,12 @@ void WaitBeforeDropColumn(const Base *base, const char *name) {
             WaitForBuild(table->relid);
 }
 
+void CheckBeforeDetach(const RangeVar *name) {
+    Oid partition = FindRelation(name);
+    if (OidIsValid(partition) && get_rel_relispartition(partition))
+        CheckLeaving(partition);
+}
+
 // Before the command: refuses what index tables cannot follow.
 void RefuseBeforeAlter(AlterTableStmt *statement) {
     Oid relid = FindRelation(statement->relation);
@@ -251,6 +258,10 @@ void RefuseBeforeAlter(AlterTableStmt *statement) {
     foreach (cell, statement->cmds) {
         AlterTableCmd *command = lfirst_node(AlterTableCmd, cell);
         bool sets_expression = compat::SetsExpression(command);
+        // Its first transaction commits before anything can be looked at again.
+        if (command->subtype == AT_DetachPartition &&
+            castNode(PartitionCmd, command->def)->concurrent)
+            CheckBeforeDetach(castNode(PartitionCmd, command->def)->name);
         if (command->subtype == AT_SetLogged)
             RaiseCannotFollow("make the table logged", base->tables[0]);
         if (command->subtype == AT_SetUnLogged)
@@ -345,9 +356,14 @@ void FollowAlterTable(AlterTableStmt *statement) {
         case AT_AddColumn:
             if (IsBase(relid))
                 CopyNewColumn(relid, castNode(ColumnDef, command->def)->colname);
+            FollowForeignKeys(relid);
             break;
         case AT_AddInherit:
             RefuseNewChild(list_make1(command->def));
+            break;
+        case AT_AddConstraint:
+        case AT_ValidateConstraint:
+            FollowForeignKeys(relid);
             break;
         case AT_ChangeOwner:
             ChangeOwner(relid, command->newowner);
@@ -365,6 +381,9 @@ void FollowCreate(CreateStmt *statement) {
         FollowJoin(statement->relation);
     else
         RefuseNewChild(statement->inhRelations);
+    Oid relid = FindRelation(statement->relation);
+    if (OidIsValid(relid))
+        FollowForeignKeys(relid);
 }
 
 // CREATE SCHEMA … CREATE TABLE … is one command.
@@ -395,6 +414,7 @@ struct DroppedColumn {
 
 struct Dropped {
     List *relations; // OIDs
+    List *names;     // of the relations
     List *columns;   // of DroppedColumn
     bool indexes_alone;
 };
@@ -426,6 +446,7 @@ Dropped ReadDropped() {
             continue;
         }
         dropped.relations = lappend_oid(dropped.relations, relid);
+        dropped.names = lappend(dropped.names, SPI_getvalue(row, descriptor, 4));
         const char *type = SPI_getvalue(row, descriptor, 3);
         has_index = has_index || strcmp(type, "index") == 0;
         has_table = has_table || strcmp(type, "table") == 0;
@@ -434,6 +455,34 @@ Dropped ReadDropped() {
     SPI_finish();
     dropped.indexes_alone = has_index && !has_table;
     return dropped;
+}
+
+// The base tables of which partitions were dropped. What foreign keys refer to of those goes first.
+void ForgetDroppedRelations(const Dropped &dropped) {
+    List *bases = NIL;
+    List *all = NIL; // by base: of Leaving
+    ListCell *cell, *name;
+    forboth(cell, dropped.relations, name, dropped.names) {
+        std::optional<PartitionNumber> number = FindPartitionNumber(lfirst_oid(cell));
+        if (!number)
+            continue;
+        int place = 0;
+        while (place < list_length(bases) && list_nth_oid(bases, place) != number->base)
+            place++;
+        if (place == list_length(bases)) {
+            bases = lappend_oid(bases, number->base);
+            all = lappend(all, NIL);
+        }
+        List *leaving = static_cast<List *>(list_nth(all, place));
+        AddLeaving(&leaving, lfirst_oid(cell), static_cast<const char *>(lfirst(name)));
+        lfirst(list_nth_cell(all, place)) = leaving;
+    }
+    for (int i = 0; i < list_length(bases); i++)
+        RemoveReferenced(list_nth_oid(bases, i), static_cast<List *>(list_nth(all, i)), false);
+    foreach (cell, dropped.relations)
+        ForgetDroppedRelation(lfirst_oid(cell));
+    for (int i = 0; i < list_length(bases); i++)
+        ForgetReferenced(list_nth_oid(bases, i), static_cast<List *>(list_nth(all, i)));
 }
 
 // DROP TRIGGER by hand. Dumps with --clean do it, too, and hide notices.
@@ -526,8 +575,7 @@ SQL_FUNCTION(index_table_on_drop) {
         PG_RETURN_NULL(); // the extension itself is being dropped
     Dropped dropped = ReadDropped();
     ListCell *cell;
-    foreach (cell, dropped.relations)
-        ForgetDroppedRelation(lfirst_oid(cell));
+    ForgetDroppedRelations(dropped);
     foreach (cell, dropped.columns) {
         DroppedColumn *column = static_cast<DroppedColumn *>(lfirst(cell));
         ForgetIncludedColumn(column->relid, column->name);

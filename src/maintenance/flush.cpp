@@ -205,6 +205,10 @@ void OnProcessUtility(PlannedStmt *statement, const char *text, bool read_only,
     NoteBegin(nullptr);
     if (!ends_transaction)
         FlushChanges();
+    bool is_truncate = IsA(statement->utilityStmt, TruncateStmt);
+    const TruncateStmt *outer_truncate = nullptr;
+    if (is_truncate)
+        outer_truncate = SetTruncate(castNode(TruncateStmt, statement->utilityStmt));
     ActiveStatement copying;
     if (is_copy)
         EnterStatement(&copying, nullptr, CopiedRelation(statement->utilityStmt));
@@ -221,6 +225,8 @@ void OnProcessUtility(PlannedStmt *statement, const char *text, bool read_only,
     {
         if (is_copy)
             LeaveStatement(&copying);
+        if (is_truncate)
+            SetTruncate(outer_truncate);
     }
     PG_END_TRY();
     if (is_copy)

@@ -1,4 +1,4 @@
-// The row trigger: captures what changed. And the statement trigger.
+// The row trigger: captures what changed.
 #include "maintenance/change_buffer.h"
 #include "maintenance/entries.h"
 #include "maintenance/flush.h"
@@ -215,23 +215,5 @@ SQL_FUNCTION(index_table_maintain) {
         ResetExprContext(capture->context);
     if (full)
         FlushChanges();
-    return PointerGetDatum(nullptr);
-}
-
-SQL_FUNCTION(index_table_announce) {
-    if (!CALLED_AS_TRIGGER(fcinfo))
-        ereport(ERROR, (errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
-                        errmsg("index_table.announce() was not called by the trigger manager")));
-    TriggerData *trigger = reinterpret_cast<TriggerData *>(fcinfo->context);
-    if (!TRIGGER_FIRED_BEFORE(trigger->tg_event) || !TRIGGER_FIRED_FOR_STATEMENT(trigger->tg_event))
-        ereport(ERROR, (errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
-                        errmsg("index_table.announce() must be fired BEFORE, FOR EACH STATEMENT")));
-    Oid relid = RelationGetRelid(trigger->tg_relation);
-    if (!TRIGGER_FIRED_BY_TRUNCATE(trigger->tg_event)) {
-        AnnounceStatement(relid);
-        return PointerGetDatum(nullptr);
-    }
-    FlushChanges();
-    RenumberPartition(relid);
     return PointerGetDatum(nullptr);
 }

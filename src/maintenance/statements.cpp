@@ -13,6 +13,9 @@ constinit Oid announced = InvalidOid;
 constinit TimestampTz announced_at = 0; // the client's message
 List *begun = nullptr;
 
+constinit const TruncateStmt *truncate = nullptr;
+constinit List *truncated_numbers = nullptr; // memory of the transaction
+
 // Rows were changed by who knows whom.
 constinit bool unknown = false;
 
@@ -87,6 +90,8 @@ void OnTransactionEnd(XactEvent event, void *) {
         announced = InvalidOid;
         begun = nullptr;
         unknown = false;
+        truncate = nullptr;
+        truncated_numbers = nullptr;
     }
 }
 
@@ -172,6 +177,37 @@ bool IsBeingChanged(Oid base, CommandId command) {
             return true;
     }
     return false;
+}
+
+const TruncateStmt *SetTruncate(const TruncateStmt *statement) {
+    const TruncateStmt *outer = truncate;
+    truncate = statement;
+    truncated_numbers = nullptr;
+    return outer;
+}
+
+List *TruncatedRelations() {
+    List *relids = NIL;
+    ListCell *cell;
+    foreach (cell, truncate ? truncate->relations : NIL) {
+        const RangeVar *name = lfirst_node(RangeVar, cell);
+        Oid relid = RangeVarGetRelid(name, NoLock, true);
+        if (OidIsValid(relid))
+            relids = list_concat_unique_oid(relids,
+                                            name->inh ? find_all_inheritors(relid, NoLock, nullptr)
+                                                      : list_make1_oid(relid));
+    }
+    return relids;
+}
+
+void NoteTruncated(List *numbers) {
+    MemoryContext caller = MemoryContextSwitchTo(TopTransactionContext);
+    truncated_numbers = list_concat(truncated_numbers, numbers);
+    MemoryContextSwitchTo(caller);
+}
+
+bool WasTruncated(int32 number) {
+    return list_member_int(truncated_numbers, number);
 }
 
 void InitializeStatements() {

@@ -44,6 +44,14 @@ void NoteEnd(QueryDesc *query);
 bool IsBeingChanged(Oid base);
 bool IsBeingChanged(Oid base, CommandId command);
 
+// The TRUNCATE that runs. Returns the one around it, to be set again after it, even after an error.
+const TruncateStmt *SetTruncate(const TruncateStmt *statement);
+// What it names, with partitions, a list of OIDs; what CASCADE adds is not among them.
+List *TruncatedRelations();
+// Partition numbers whose entries it has seen to.
+void NoteTruncated(List *numbers);
+bool WasTruncated(int32 number);
+
 void InitializeStatements();
 
 } // namespace index_table
