@@ -458,6 +458,12 @@ void KeepUnmatched(ChangeBuffer *buffer, const Change &change) {
     MemoryContextSwitchTo(caller);
 }
 
+void KeepUnmatched(ChangeBuffer *buffer, const Change &old_change, const Change &new_change) {
+    KeepUnmatched(buffer, old_change);
+    KeepUnmatched(buffer, new_change);
+    LinkLastTwo(buffer);
+}
+
 void InitializeChangeBuffers() {
     RegisterXactCallback(OnTransactionEvent, nullptr);
     RegisterSubXactCallback(OnSubtransactionEvent, nullptr);

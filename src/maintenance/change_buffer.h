@@ -75,6 +75,7 @@ struct NetChanges {
     Change *replaced;
     Change *replacements;
     uint32 replace_count;
+    uint32 linked_count; // the first ones are updates of single rows
 };
 
 // The buffer of an index table; made when there is none. Buffers outlive transactions, empty. Null
@@ -102,6 +103,8 @@ NetChanges TakeChanges(ChangeBuffer *buffer, MemoryContext batch, Linking linkin
 
 // Puts a deletion back whose entry is not there yet: the insertion may still be captured.
 void KeepUnmatched(ChangeBuffer *buffer, const Change &change);
+// The same for both halves of an update.
+void KeepUnmatched(ChangeBuffer *buffer, const Change &old_change, const Change &new_change);
 
 // Carries a buffer's changes into the index table though it is being built. Raises 23505 where a
 // unique key repeats.

@@ -43,7 +43,12 @@ void WriteEntries(EntryWriter *writer, ChangeBuffer *buffer, const NetChanges &n
         CHECK_FOR_INTERRUPTS();
     }
     for (uint32 i = 0; i < net.replace_count; i++) {
-        if (!ReplaceEntry(writer, net.replaced[i], net.replacements[i])) {
+        if (ReplaceEntry(writer, net.replaced[i], net.replacements[i])) {
+            // done
+        } else if (more_to_come && i < net.linked_count) {
+            // The row's earlier update is still to come: the key before that one is the old one.
+            KeepUnmatched(buffer, net.replaced[i], net.replacements[i]);
+        } else {
             if (more_to_come)
                 KeepUnmatched(buffer, net.replaced[i]);
             InsertEntries(writer, {&net.replacements[i], 1});

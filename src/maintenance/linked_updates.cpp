@@ -330,6 +330,7 @@ uint32 TakeLinkedUpdates(const IndexTable *table, TupleDesc descriptor, Change *
         net->replacements[net->replace_count++] = changes[update.new_place];
         is_taken[update.old_place] = is_taken[update.new_place] = true;
     });
+    net->linked_count = net->replace_count;
     uint32 kept = 0;
     for (uint32 i = 0; i < count; i++)
         if (!is_taken[i])

@@ -1,0 +1,281 @@
+-- Foreign keys that point at a unique index table behave as if they pointed at the base table.
+SET client_min_messages = warning;
+CREATE EXTENSION IF NOT EXISTS index_table;
+CREATE SCHEMA foreign_keys;
+SET search_path = foreign_keys;
+RESET client_min_messages;
+\set VERBOSITY terse
+\getenv abs_srcdir PG_ABS_SRCDIR
+\set oracle :abs_srcdir '/sql/include/oracle.sql'
+\i :oracle
+
+CREATE TABLE customers (id int PRIMARY KEY, email text, tier numeric, name text) PARTITION BY RANGE (id);
+CREATE TABLE customers_0 PARTITION OF customers FOR VALUES FROM (0) TO (100);
+CREATE TABLE customers_1 PARTITION OF customers FOR VALUES FROM (100) TO (200);
+CREATE TABLE customers_2 PARTITION OF customers FOR VALUES FROM (200) TO (300);
+SELECT index_table.create('customers', 'email', is_unique => true);
+SELECT index_table.create('customers', 'email', 'partial', name => 'hashed', include => 'name', is_unique => true, partitions => 4);
+SELECT index_table.create('customers', 'tier', 'denormalized', is_unique => true);
+INSERT INTO recomputation VALUES
+    ('customers_by_email', 'email, partition_id, id', 'customers b'),
+    ('hashed', 'email, partition_id, id, name', 'customers b'),
+    ('customers_by_tier', 'tier, partition_id, id, email, name', 'customers b');
+
+CREATE TABLE orders (id int PRIMARY KEY, email text,
+    CONSTRAINT to_email FOREIGN KEY (email) REFERENCES customers_by_email (email) ON UPDATE CASCADE ON DELETE CASCADE);
+CREATE TABLE notes (id int PRIMARY KEY, email text REFERENCES hashed (email) ON UPDATE CASCADE ON DELETE SET NULL);
+CREATE TABLE ratings (id int PRIMARY KEY, tier numeric REFERENCES customers_by_tier (tier) ON UPDATE NO ACTION);
+CREATE FUNCTION state() RETURNS TABLE (relation text, id int, value text) LANGUAGE sql AS $$
+    SELECT 'customers', c.id, c.email FROM foreign_keys.customers AS c
+    UNION ALL SELECT 'notes', n.id, n.email FROM foreign_keys.notes AS n
+    UNION ALL SELECT 'orders', o.id, o.email FROM foreign_keys.orders AS o ORDER BY 1, 2 $$;
+
+INSERT INTO customers SELECT i, 'mail ' || i, i, 'name ' || i FROM generate_series(0, 290, 10) AS i;
+INSERT INTO orders SELECT i, 'mail ' || i FROM generate_series(0, 90, 30) AS i;
+INSERT INTO notes SELECT i, 'mail ' || i FROM generate_series(0, 90, 30) AS i;
+INSERT INTO ratings VALUES (10, 10), (120, 120);
+INSERT INTO orders VALUES (1, 'nobody');
+
+-- A key that changes changes in the references, within its partition, and on the way to another.
+UPDATE customers SET email = 'new 0' WHERE id = 0;
+UPDATE customers SET id = 131, email = 'new 30' WHERE id = 30;
+UPDATE customers SET id = 161 WHERE id = 60;
+SELECT * FROM state() WHERE relation <> 'customers';
+-- Each takes the key of the next, and the last goes.
+UPDATE customers SET email = CASE id WHEN 0 THEN 'new 30' WHEN 131 THEN 'mail 60' WHEN 161 THEN 'mail 90' ELSE 'new 90' END
+ WHERE id IN (0, 131, 161, 90);
+SELECT * FROM state() WHERE relation <> 'customers';
+-- In a circle, references stay with the key.
+UPDATE customers SET email = CASE id WHEN 0 THEN 'mail 60' WHEN 131 THEN 'new 30' END WHERE id IN (0, 131);
+SELECT * FROM state() WHERE relation <> 'customers';
+-- A row takes the key of one that is deleted: the one's references go, the other's follow.
+WITH gone AS (DELETE FROM customers WHERE id = 0) UPDATE customers SET email = 'mail 60' WHERE id = 131;
+SELECT * FROM state() WHERE relation <> 'customers';
+SELECT * FROM differences();
+
+-- With triggers between the halves of a movement that change the same tables, and an update of an update.
+CREATE FUNCTION touch() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF TG_OP = 'DELETE' THEN
+        UPDATE customers SET name = 'touched by ' || old.id, email = email || ' touched' WHERE id = 220;
+        INSERT INTO orders VALUES (1000 + old.id, 'mail 210');
+    END IF;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER touch AFTER INSERT OR UPDATE OR DELETE ON customers FOR EACH ROW EXECUTE FUNCTION touch();
+INSERT INTO orders VALUES (220, 'mail 220');
+UPDATE customers SET id = id + 100, email = 'moved ' || id WHERE id IN (131, 161);
+SELECT * FROM state() WHERE relation <> 'customers';
+DROP TRIGGER touch ON customers;
+CREATE OR REPLACE FUNCTION touch() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF new.email LIKE '%.' THEN UPDATE customers SET email = email || '!' WHERE id = new.id; END IF;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER a_touch AFTER UPDATE ON customers FOR EACH ROW EXECUTE FUNCTION touch();
+UPDATE customers SET email = 'twice.' WHERE id = 231;
+SELECT * FROM state() WHERE relation <> 'customers';
+DROP TRIGGER a_touch ON customers;
+CREATE TRIGGER z_touch AFTER UPDATE ON customers FOR EACH ROW EXECUTE FUNCTION touch();
+UPDATE customers SET email = 'again.' WHERE id = 231;
+SELECT * FROM state() WHERE relation <> 'customers';
+DROP TRIGGER z_touch ON customers;
+SELECT * FROM differences();
+
+-- An insertion that is suppressed leaves a deletion.
+CREATE FUNCTION suppress() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
+CREATE TRIGGER suppress BEFORE INSERT ON customers_0 FOR EACH ROW EXECUTE FUNCTION suppress();
+UPDATE customers SET id = 1 WHERE id = 231;
+SELECT * FROM state() WHERE relation <> 'customers';
+DROP TRIGGER suppress ON customers_0;
+
+-- Equal keys, written in another way.
+UPDATE customers SET tier = '10.00' WHERE id = 120;
+UPDATE customers SET tier = '120.00' WHERE id = 120;
+SELECT * FROM ratings ORDER BY id;
+UPDATE customers SET tier = '121' WHERE id = 120;
+\echo :SQLSTATE
+DELETE FROM customers WHERE id = 120;
+\echo :SQLSTATE
+INSERT INTO ratings VALUES (130, 130.000), (1, 1);
+\echo :SQLSTATE
+DELETE FROM ratings;
+SELECT * FROM differences();
+
+-- The other actions, composite keys, and a table that refers to its own index table.
+CREATE TABLE teams (id int PRIMARY KEY, a int, b text, lead_a int, lead_b text) PARTITION BY RANGE (id);
+CREATE TABLE teams_0 PARTITION OF teams FOR VALUES FROM (0) TO (10);
+CREATE TABLE teams_1 PARTITION OF teams FOR VALUES FROM (10) TO (20);
+SELECT index_table.create('teams', 'a, b', is_unique => true);
+INSERT INTO recomputation VALUES ('teams_by_a_b', 'a, b, partition_id, id', 'teams b');
+ALTER TABLE teams ADD FOREIGN KEY (lead_a, lead_b) REFERENCES teams_by_a_b (a, b) MATCH FULL ON UPDATE CASCADE ON DELETE NO ACTION;
+CREATE TABLE members (id int PRIMARY KEY, a int DEFAULT 0, b text DEFAULT 'none',
+    FOREIGN KEY (a, b) REFERENCES teams_by_a_b (a, b) ON DELETE SET DEFAULT ON UPDATE SET NULL DEFERRABLE INITIALLY DEFERRED);
+CREATE TABLE guests (a int, b text, FOREIGN KEY (a, b) REFERENCES teams_by_a_b (a, b) ON DELETE RESTRICT ON UPDATE RESTRICT);
+INSERT INTO teams VALUES (0, 0, 'none', NULL, NULL), (1, 1, 'x', NULL, NULL);
+INSERT INTO teams VALUES (2, 2, 'y', 1, 'x');
+INSERT INTO teams VALUES (3, 3, 'y', 1, NULL);
+\echo :SQLSTATE
+INSERT INTO teams VALUES (11, 3, 'z', 2, 'y');
+BEGIN;
+INSERT INTO members VALUES (1, 4, 'later'), (2, 2, 'y');
+INSERT INTO teams VALUES (4, 4, 'later', 3, 'z');
+COMMIT;
+INSERT INTO guests VALUES (3, 'z');
+UPDATE teams SET id = 12, a = 22 WHERE id = 2;
+UPDATE teams SET a = 44, lead_b = 'z' WHERE a = 4;
+SELECT id, a, b, lead_a, lead_b FROM teams ORDER BY id;
+SELECT * FROM members ORDER BY id;
+UPDATE members SET a = 22, b = 'y' WHERE id = 2;
+DELETE FROM teams WHERE id = 12;
+\echo :SQLSTATE
+DELETE FROM teams WHERE id IN (11, 12, 4);
+\echo :SQLSTATE
+UPDATE teams SET b = 'zz' WHERE a = 3;
+\echo :SQLSTATE
+DELETE FROM guests;
+DELETE FROM teams WHERE id IN (11, 12, 4);
+SELECT * FROM members ORDER BY id;
+SELECT * FROM differences();
+-- Both sides in one statement.
+INSERT INTO guests VALUES (1, 'x');
+WITH gone AS (DELETE FROM teams WHERE id = 1) DELETE FROM guests;
+\echo :SQLSTATE
+ALTER TABLE guests ADD FOREIGN KEY (a, b) REFERENCES teams_by_a_b (a, b);
+WITH new AS (INSERT INTO teams VALUES (5, 5, 'v') RETURNING a, b) INSERT INTO guests SELECT * FROM new;
+SELECT * FROM guests;
+-- A row whose own trigger has not fired is not found, unless the foreign key waits.
+INSERT INTO teams VALUES (7, 7, 's', 7, 's');
+\echo :SQLSTATE
+WITH new AS (INSERT INTO teams VALUES (7, 7, 's')) INSERT INTO guests VALUES (7, 's');
+\echo :SQLSTATE
+ALTER TABLE guests ALTER CONSTRAINT guests_a_b_fkey1 DEFERRABLE INITIALLY DEFERRED;
+ALTER TABLE guests DROP CONSTRAINT guests_a_b_fkey;
+WITH new AS (INSERT INTO teams VALUES (7, 7, 's')) INSERT INTO guests VALUES (7, 's');
+ALTER TABLE teams ALTER CONSTRAINT teams_lead_a_lead_b_fkey DEFERRABLE INITIALLY DEFERRED;
+INSERT INTO teams VALUES (8, 8, 't', 8, 't');
+SELECT * FROM guests ORDER BY a;
+SELECT * FROM differences();
+
+-- Partitions that leave. Referred to, they stay; otherwise their entries go at once.
+TRUNCATE orders, notes;
+INSERT INTO orders VALUES (1, 'mail 110'), (2, 'mail 250');
+CREATE VIEW dead AS
+    SELECT t.relation, count(*) FROM (SELECT 'customers_by_email' AS relation, partition_id FROM customers_by_email
+        UNION ALL SELECT 'hashed', partition_id FROM hashed UNION ALL SELECT 'customers_by_tier', partition_id FROM customers_by_tier) AS t
+     WHERE partition_id NOT IN (SELECT partition_id FROM index_table.partition) GROUP BY 1 ORDER BY 1;
+\set VERBOSITY default
+TRUNCATE customers_1;
+ALTER TABLE customers DETACH PARTITION customers_1;
+ALTER TABLE customers DETACH PARTITION customers_1 CONCURRENTLY;
+DROP TABLE customers_1;
+TRUNCATE customers;
+TRUNCATE customers CASCADE;
+\set VERBOSITY terse
+TRUNCATE customers_0;
+SELECT * FROM dead;
+SELECT count(*) FROM index_table.retired_partition WHERE index_table IN ('customers_by_email'::regclass, 'hashed'::regclass, 'customers_by_tier'::regclass);
+BEGIN;
+TRUNCATE customers, orders;
+SELECT count(*) FROM customers_by_email;
+ROLLBACK;
+INSERT INTO customers VALUES (5, 'mail 50', 5);
+DELETE FROM orders WHERE id = 1;
+ALTER TABLE customers DETACH PARTITION customers_1 CONCURRENTLY;
+SELECT * FROM dead;
+INSERT INTO orders VALUES (3, 'mail 110');
+\echo :SQLSTATE
+ALTER TABLE customers ATTACH PARTITION customers_1 FOR VALUES FROM (100) TO (200);
+INSERT INTO orders VALUES (3, 'mail 110');
+DELETE FROM orders WHERE id = 3;
+DROP TABLE customers_1;
+SELECT * FROM dead;
+SELECT * FROM differences();
+SELECT count(*) FROM index_table.retired_partition WHERE index_table IN ('customers_by_email'::regclass, 'hashed'::regclass, 'customers_by_tier'::regclass);
+DROP TABLE customers;
+\echo :SQLSTATE
+-- Rows that leave together with what they refer to are no obstacle; others of the same table are.
+INSERT INTO teams VALUES (13, 13, 'w');
+UPDATE teams SET lead_a = 13, lead_b = 'w' WHERE id = 13;
+INSERT INTO teams VALUES (14, 14, 'w', 13, 'w');
+TRUNCATE teams_1;
+INSERT INTO teams VALUES (13, 13, 'w');
+INSERT INTO teams VALUES (14, 14, 'w', 13, 'w'), (6, 6, 'u', 13, 'w');
+TRUNCATE teams_1;
+\echo :SQLSTATE
+ALTER TABLE teams DETACH PARTITION teams_1;
+\echo :SQLSTATE
+DROP TABLE teams_1;
+\echo :SQLSTATE
+BEGIN;
+TRUNCATE teams, guests, members;
+SELECT count(*) FROM teams_by_a_b;
+ROLLBACK;
+UPDATE teams SET lead_a = NULL, lead_b = NULL WHERE id = 6;
+DROP TABLE teams_1;
+SELECT * FROM differences();
+
+-- A foreign key that is new meets no dead entries.
+CREATE TABLE plain (id int PRIMARY KEY, email text) PARTITION BY RANGE (id);
+CREATE TABLE plain_0 PARTITION OF plain FOR VALUES FROM (0) TO (10);
+CREATE TABLE plain_1 PARTITION OF plain FOR VALUES FROM (10) TO (20);
+SELECT index_table.create('plain', 'email', is_unique => true);
+INSERT INTO recomputation VALUES ('plain_by_email', 'email, partition_id, id', 'plain b');
+INSERT INTO plain VALUES (1, 'a'), (2, 'b'), (11, 'c');
+TRUNCATE plain_0;
+INSERT INTO plain VALUES (3, 'b');
+CREATE TABLE refers (id int, email text) PARTITION BY LIST (id);
+CREATE TABLE refers_1 PARTITION OF refers FOR VALUES IN (1);
+INSERT INTO refers VALUES (1, 'a'), (1, 'b'), (1, 'c');
+SELECT email FROM plain_by_email ORDER BY 1;
+\set VERBOSITY default
+ALTER TABLE refers ADD CONSTRAINT to_plain FOREIGN KEY (email) REFERENCES plain_by_email (email);
+\set VERBOSITY terse
+ALTER TABLE refers_1 ADD CONSTRAINT to_plain FOREIGN KEY (email) REFERENCES plain_by_email (email) NOT VALID;
+SELECT email FROM plain_by_email ORDER BY 1;
+ALTER TABLE refers_1 VALIDATE CONSTRAINT to_plain;
+\echo :SQLSTATE
+DELETE FROM refers WHERE email = 'a';
+ALTER TABLE refers_1 VALIDATE CONSTRAINT to_plain;
+ALTER TABLE refers ADD CONSTRAINT to_plain FOREIGN KEY (email) REFERENCES plain_by_email (email) ON DELETE CASCADE;
+TRUNCATE plain_1;
+\echo :SQLSTATE
+SELECT * FROM differences();
+
+-- What mends an index table fires nothing.
+ALTER TABLE refers DROP CONSTRAINT to_plain;
+ALTER TABLE refers_1 DROP CONSTRAINT IF EXISTS to_plain;
+ALTER TABLE refers ADD CONSTRAINT to_plain FOREIGN KEY (email) REFERENCES plain_by_email (email) ON DELETE CASCADE ON UPDATE CASCADE;
+SET session_replication_role = replica;
+ALTER TABLE plain_by_email DISABLE TRIGGER index_table_guard;
+UPDATE plain_by_email SET partition_id = 1000000 WHERE email = 'b';
+UPDATE plain_by_email SET id = 12 WHERE email = 'c';
+RESET session_replication_role;
+SELECT problem FROM index_table.verify('plain_by_email') ORDER BY 1;
+SELECT index_table.repair('plain_by_email');
+SELECT * FROM refers ORDER BY email;
+SELECT * FROM differences();
+SET session_replication_role = replica;
+INSERT INTO plain_by_email SELECT 'stale', partition_id, id FROM plain_by_email WHERE email = 'c';
+RESET session_replication_role;
+INSERT INTO refers VALUES (1, 'stale');
+\set VERBOSITY default
+SELECT index_table.repair('plain_by_email');
+\set VERBOSITY terse
+DELETE FROM refers WHERE email = 'stale';
+SELECT index_table.repair('plain_by_email');
+SELECT * FROM refers ORDER BY email;
+ALTER TABLE plain_by_email ENABLE TRIGGER index_table_guard;
+CALL index_table.rebuild('plain_by_email');
+\echo :SQLSTATE
+ALTER TABLE plain ALTER COLUMN email TYPE varchar;
+\echo :SQLSTATE
+SELECT * FROM refers ORDER BY email;
+SELECT * FROM differences();
+
+\set VERBOSITY terse
+SET client_min_messages = warning;
+DROP SCHEMA foreign_keys CASCADE;
+SELECT (SELECT count(*) FROM index_table.definition) AS definitions,
+       (SELECT count(*) FROM index_table.partition) AS partitions,
+       (SELECT count(*) FROM index_table.retired_partition) AS retired;
