@@ -17,6 +17,7 @@ constexpr uint64 kSignBit = UINT64CONST(1) << 63;
 ChangeBuffer *buffers;
 constinit uint64 generation = 1;
 constinit Size captured_bytes = 0; // in all buffers
+constinit uint64 captured_changes = 0;
 
 // Eight bytes of a value whose unsigned order is near the type's own: exact for integers, by bytes
 // for the rest. It decides locality, never correctness.
@@ -317,6 +318,7 @@ void AddChange(ChangeBuffer *buffer, const EntryValues &entry, ChangeKind kind, 
                                  ? Prefix(TupleDescAttr(buffer->descriptor, identity),
                                           entry.values[identity], entry.nulls[identity])
                                  : 0;
+    captured_changes++;
     change.sequence = buffer->sequence++;
     change.command = command;
     change.nest_level = GetCurrentTransactionNestLevel();
@@ -327,6 +329,10 @@ void AddChange(ChangeBuffer *buffer, const EntryValues &entry, ChangeKind kind, 
     captured_bytes += bytes;
     Append(buffer, change);
     MemoryContextSwitchTo(caller);
+}
+
+uint64 CapturedChanges() {
+    return captured_changes;
 }
 
 bool IsFull(const ChangeBuffer *buffer) {

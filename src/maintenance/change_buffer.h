@@ -90,6 +90,9 @@ uint64 ChangeBufferGeneration();
 // Adds a change. Values are copied, toasted ones in full.
 void AddChange(ChangeBuffer *buffer, const EntryValues &entry, ChangeKind kind, CommandId command);
 
+// How many changes were ever captured.
+uint64 CapturedChanges();
+
 // Whether so much is captured that it should be flushed inside the statement.
 bool IsFull(const ChangeBuffer *buffer);
 

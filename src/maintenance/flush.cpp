@@ -123,15 +123,19 @@ void Flush(bool is_final) {
     if (push_snapshot)
         PushActiveSnapshot(GetTransactionSnapshot());
     int level = GetCurrentTransactionNestLevel();
-    // A flush may fire triggers whose statements capture and flush in turn; what they add to a
-    // buffer already passed is flushed by them.
-    for (ChangeBuffer *buffer = FirstChangeBuffer(); buffer;) {
-        uint64 generation = ChangeBufferGeneration();
-        if (buffer->count > 0 && buffer->changes[buffer->count - 1].nest_level == level)
-            FlushBuffer(buffer, !is_final && IsBeingChanged(buffer->table->base),
-                        OidIsValid(buffer->table->log));
-        buffer = generation == ChangeBufferGeneration() ? buffer->next : FirstChangeBuffer();
-    }
+    // A flush may fire triggers whose statements capture and flush in turn. Foreign key actions
+    // leave what they capture to the statement around: to this one.
+    uint64 captured;
+    do {
+        captured = CapturedChanges();
+        for (ChangeBuffer *buffer = FirstChangeBuffer(); buffer;) {
+            uint64 generation = ChangeBufferGeneration();
+            if (buffer->count > 0 && buffer->changes[buffer->count - 1].nest_level == level)
+                FlushBuffer(buffer, !is_final && IsBeingChanged(buffer->table->base),
+                            OidIsValid(buffer->table->log));
+            buffer = generation == ChangeBufferGeneration() ? buffer->next : FirstChangeBuffer();
+        }
+    } while (captured != CapturedChanges());
     Recheck(is_final);
     if (push_snapshot)
         PopActiveSnapshot();
