@@ -68,9 +68,11 @@ List *ListForeignKeys(Relation rel, const IndexTable *table) {
 // Against writers, for the rest of the transaction, as when PostgreSQL detaches a partition.
 void LockReferencing(List *keys) {
     ListCell *cell;
-    foreach (cell, keys)
-        find_all_inheritors(static_cast<ForeignKey *>(lfirst(cell))->referencing, ShareLock,
-                            nullptr);
+    foreach (cell, keys) {
+        Oid referencing = static_cast<ForeignKey *>(lfirst(cell))->referencing;
+        LockRelationOid(referencing, ShareLock);
+        find_all_inheritors(referencing, ShareLock, nullptr);
+    }
 }
 
 void AppendEquality(StringInfo sql, const char *left, Oid left_type, Oid oper, const char *right,
@@ -95,7 +97,7 @@ void AppendJoin(StringInfo sql, const ForeignKey *key, const RemovedEntries *rem
 
 // A row that refers to a removed entry, and the entry's partition number.
 char *ReferringQuery(const ForeignKey *key, const RemovedEntries *removed, Relation referencing,
-                     bool may_return, bool skips_vanishing) {
+                     bool skips_vanishing) {
     StringInfoData sql;
     initStringInfo(&sql);
     appendStringInfo(&sql, "SELECT r.c%d", removed->table->partition_position() + 1);
@@ -252,8 +254,8 @@ void CheckForeignKey(const ForeignKey *key, RemovedEntries *removed, Removal rem
     SetForThisQuery("index_table.enable_scan", "off");
     SetForThisQuery("work_mem", psprintf("%d", maintenance_work_mem));
     SetForThisQuery("hash_mem_multiplier", "1");
-    RunOverRemoved(ReferringQuery(key, removed, referencing, may_return, vanishing != NIL), removed,
-                   vanishing, 1);
+    RunOverRemoved(ReferringQuery(key, removed, referencing, vanishing != NIL), removed, vanishing,
+                   1);
     if (SPI_processed > 0)
         RaiseViolation(key, removed, referencing, removal, leaving);
     LeaveOwner(owner);

@@ -24,6 +24,9 @@ INSERT INTO customers SELECT i, 'mail' || i, 'Town', '{x}', NULL, true FROM gene
 CREATE TABLE "Odd.Names".top PARTITION OF "Odd.Names"."Events" FOR VALUES FROM (200) TO (300);
 INSERT INTO "Odd.Names"."Events" VALUES (1000, 250, 'a', 'Code1000', 'gone');
 DROP TABLE "Odd.Names".top;
+
+CREATE TABLE orders (id int PRIMARY KEY, email text REFERENCES customers_by_email (email) ON UPDATE CASCADE ON DELETE SET NULL);
+INSERT INTO orders SELECT id, email FROM customers ORDER BY id LIMIT 20;
 });
 
 my $tags = 'SELECT u.v, u.o FROM unnest(b.tags) WITH ORDINALITY u(v, o)';
@@ -103,6 +106,15 @@ sub copy_ok
 	  foreach "SELECT * FROM index_table.fetch(NULL::customers, 'customers_by_email', 'mail77')",
 	  "SELECT * FROM index_table.lookup('customers_by_tag', 't2')",
 	  "SELECT * FROM index_table.fetch(NULL::$events, '\"Odd.Names\".\"By \"\"Note\"\"\"', 'NOTE 3')";
+
+	# Foreign keys to index tables go on working, too.
+	refused_ok($db, 'a reference to nothing', "INSERT INTO orders VALUES (5000, 'nobody')", qr/^23503/);
+	my $referred = $node->safe_psql($db, 'SELECT min(id) FROM orders');
+	followed_ok($db, 'a reference follows', "UPDATE customers SET email = 'followed' WHERE id = $referred");
+	is($node->safe_psql($db, "SELECT email FROM orders WHERE id = $referred"), 'followed', "$db: a reference followed");
+	followed_ok($db, 'a reference ends', "DELETE FROM customers WHERE id = $referred");
+	is($node->safe_psql($db, "SELECT email IS NULL FROM orders WHERE id = $referred"), 't', "$db: a reference ended");
+	$node->safe_psql($db, 'DROP TABLE orders');
 
 	# What an index table depends on is not in a dump.
 	is($node->safe_psql($db, q{
