@@ -1,5 +1,6 @@
 // The row trigger: captures what changed. And the statement trigger.
 #include "maintenance/change_buffer.h"
+#include "maintenance/claim.h"
 #include "maintenance/entries.h"
 #include "maintenance/flush.h"
 #include "maintenance/leaf.h"
@@ -187,6 +188,10 @@ SQL_FUNCTION(index_table_maintain) {
         if (is_update && leaf->table_count > 1 &&
             !Differs(before, after, table.used, table.used_count))
             continue;
+        bool is_claimed = IsClaimed(table.table->relid, RelationGetRelid(trigger->tg_relation),
+                                    &trigger->tg_trigslot->tts_tid);
+        if (is_claimed && !before)
+            continue; // it is stored already
         if (before)
             CaptureRow(capture, i, before, ChangeKind::Delete, command);
         if (after)
