@@ -33,6 +33,7 @@ struct ClaimTable {
     bool *nulls;
     bool is_transient; // claims are taken back before rows are captured
     List *transient;   // those of rows that were inserted
+    int removed_at;    // the nest level at which that was done; 0: not yet
 };
 
 // The rows of a page that were inserted with their entries claimed.
@@ -186,12 +187,14 @@ void NoteRow(Claims *claims, int table, Oid leaf, ItemPointer row) {
 }
 
 void RemoveTransient(const Claims *claims, ClaimTable *self) {
+    if (self->removed_at > 0)
+        return;
+    self->removed_at = GetCurrentTransactionNestLevel();
     ListCell *cell;
     foreach (cell, self->transient) {
         Claim *claim = static_cast<Claim *>(lfirst(cell));
         Remove(claims, claim->target, &claim->tid);
     }
-    self->transient = NIL;
 }
 
 void OnTransactionEnd(XactEvent event, void *) {
@@ -200,11 +203,16 @@ void OnTransactionEnd(XactEvent event, void *) {
 }
 
 void OnSubtransactionEnd(SubXactEvent event, SubTransactionId, SubTransactionId, void *) {
-    if (event != SUBXACT_EVENT_ABORT_SUB)
+    if (event != SUBXACT_EVENT_ABORT_SUB && event != SUBXACT_EVENT_COMMIT_SUB)
         return;
+    int level = GetCurrentTransactionNestLevel();
     // Their relations are closed by the resource owner, their memory goes with the transaction.
-    while (innermost && innermost->nest_level >= GetCurrentTransactionNestLevel())
+    while (innermost && innermost->nest_level >= level && event == SUBXACT_EVENT_ABORT_SUB)
         innermost = innermost->outer;
+    for (Claims *claims = innermost; claims; claims = claims->outer)
+        for (ClaimTable &self : std::span(claims->tables, claims->table_count))
+            if (self.removed_at >= level)
+                self.removed_at = event == SUBXACT_EVENT_ABORT_SUB ? 0 : level - 1;
 }
 
 } // namespace
@@ -377,12 +385,18 @@ void SettleRow(Claims *claims) {
         return;
     claims->row = nullptr;
     ItemPointerData tid = row->tts_tid;
-    // A row that lost a race for another constraint was inserted, and killed.
-    bool inserted =
+    // A row that lost a race for another constraint was inserted, and killed: then nobody inserted
+    // it. Whether it has been changed since does not matter.
+    bool is_inserted =
         ItemPointerIsValid(&tid) &&
-        table_tuple_fetch_row_version(claims->leaf, &tid, SnapshotSelf, claims->scratch);
+        table_tuple_fetch_row_version(claims->leaf, &tid, SnapshotAny, claims->scratch);
+    if (is_inserted) {
+        bool isnull;
+        Datum inserter = slot_getsysattr(claims->scratch, MinTransactionIdAttributeNumber, &isnull);
+        is_inserted = TransactionIdIsCurrentTransactionId(DatumGetTransactionId(inserter));
+    }
     ExecClearTuple(claims->scratch);
-    if (!inserted) {
+    if (!is_inserted) {
         TakeBackClaims(claims);
         return;
     }

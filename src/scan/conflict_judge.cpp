@@ -94,7 +94,7 @@ ConflictJudge *MakeConflictJudge(Oid base, List *tables, EState *estate) {
     judge->readers = palloc0_array(LeafReader, list_length(tables));
     for (int i = 0; i < list_length(tables); i++)
         BeginLeafReader(&judge->readers[i], static_cast<const IndexTable *>(list_nth(tables, i)),
-                        judge->base, estate->es_snapshot, RowExclusiveLock);
+                        judge->base, estate->es_snapshot, AccessShareLock);
     return judge;
 }
 
@@ -114,6 +114,8 @@ Conflict JudgeConflict(ConflictJudge *judge, Claims *claims, int number, TupleTa
     bool isnull;
     Datum partition = Stored(table, entry, table->partition_position(), &isnull);
     OpenLeaf *leaf = GetLeaf(reader, DatumGetInt32(partition));
+    if (!leaf && !OidIsValid(FindPartition(table->base, DatumGetInt32(partition))))
+        return Conflict::Unsettled; // it has just been truncated or dropped
     if (!leaf || !leaf->index || !table->identity_is_unique)
         return Conflict::Real; // nothing tells its row
     if (!FindRow(judge, reader, leaf, entry))
