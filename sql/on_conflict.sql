@@ -211,7 +211,9 @@ EXECUTE later_root (2, 13);
 EXECUTE later_leaf (12, 6);
 EXECUTE later_leaf (12, 15);
 ALTER TABLE later_by_v ADD CHECK (v <> 99);
+\set VERBOSITY terse
 EXECUTE later_root (2, 99);
+\set VERBOSITY default
 SELECT * FROM differences();
 ALTER TABLE later_by_v DROP CONSTRAINT apart;
 ALTER TABLE later_by_v ADD UNIQUE (v) DEFERRABLE;
@@ -312,6 +314,6 @@ SELECT * FROM compare(400);
 SELECT count(*) > 10 AS rows FROM parted;
 SELECT * FROM differences();
 
-RESET client_min_messages;
 DROP OWNED BY on_conflict_user;
+DROP SCHEMA on_conflict CASCADE;
 DROP ROLE on_conflict_user;
