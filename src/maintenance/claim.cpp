@@ -1,7 +1,6 @@
 #include "maintenance/claim.h"
 
 #include "compat/compat.h"
-#include "maintenance/target_plan.h"
 #include "maintenance/writer.h"
 
 namespace index_table {
@@ -80,6 +79,10 @@ bool HasConstraints(Relation rel) {
     return found;
 }
 
+bool FiresOnInsertion(Relation rel) {
+    return rel->trigdesc && rel->trigdesc->trig_insert_after_row;
+}
+
 void OpenTable(Claims *claims, ClaimTable *self) {
     MemoryContext caller = MemoryContextSwitchTo(claims->memory);
     self->root = table_open(self->table->relid, RowExclusiveLock);
@@ -88,7 +91,7 @@ void OpenTable(Claims *claims, ClaimTable *self) {
     self->values = static_cast<Datum *>(palloc0(sizeof(Datum) * natts));
     self->nulls = static_cast<bool *>(palloc(natts));
     memset(self->nulls, true, natts);
-    self->is_transient = HasRowTriggers(self->root);
+    self->is_transient = FiresOnInsertion(self->root);
     int count = 1;
     if (self->root->rd_rel->relkind == RELKIND_PARTITIONED_TABLE) {
         self->partition_key = RelationGetPartitionKey(self->root);
@@ -110,7 +113,7 @@ ClaimTarget *OpenTarget(Claims *claims, ClaimTable *self, Relation rel) {
     ExecOpenIndices(target->relinfo, true);
     target->slot = table_slot_create(rel, &target->estate->es_tupleTable);
     target->found = table_slot_create(rel, &target->estate->es_tupleTable);
-    self->is_transient = self->is_transient || HasRowTriggers(rel);
+    self->is_transient = self->is_transient || FiresOnInsertion(rel);
     MemoryContextSwitchTo(caller);
     return target;
 }
@@ -308,6 +311,7 @@ TupleTableSlot *FindConflict(Claims *claims, int table, HeapTuple entry) {
             break;
         if (!table_tuple_fetch_row_version(target->rel, &tid, SnapshotAny, target->found))
             continue;
+        AcceptInvalidationMessages(); // which partitions there are
         if (IsLive(self->table, self->attnos, target->found))
             found = target->found;
         else

@@ -4,9 +4,9 @@
 // sessions that want its key wait for this transaction. When the row has been inserted its entry
 // is there already, and is not captured; when it has not, the claim is taken back.
 //
-// Where an index table has row triggers, claims are taken back in any case, in silence, before the
-// first of the statement's rows is captured: the entry that is inserted then fires what an
-// insertion fires. The key stays claimed, for others wait for the transaction that inserted it.
+// Where insertions into an index table fire triggers, claims are taken back in any case, in
+// silence, before the first of the statement's rows is captured: the entry that is inserted then
+// fires them. The key stays claimed, for others wait for the transaction that inserted it.
 #pragma once
 
 #include "catalog/definition.h"
