@@ -136,6 +136,14 @@ SELECT id, email FROM people WHERE id % 100 BETWEEN 70 AND 79 ORDER BY id;
 DROP TRIGGER zz_meddles ON people;
 SELECT * FROM differences();
 
+-- What RETURNING calls changes the row at once.
+CREATE FUNCTION take_away(int) RETURNS text LANGUAGE sql AS $$ DELETE FROM people WHERE id = $1 RETURNING email $$;
+CREATE FUNCTION give_name(int) RETURNS text LANGUAGE sql AS $$ UPDATE people SET email = 'given ' || email, nums = nums || '{400}' WHERE id = $1 RETURNING email $$;
+INSERT INTO people (id, email, nums) VALUES (53, 'ee@x', '{401,402}'), (54, 'ee@x', '{402}'), (54, 'a@x', NULL), (55, 'ff@x', NULL) ON CONFLICT DO NOTHING RETURNING id, CASE WHEN id < 55 THEN take_away(id) END;
+INSERT INTO people (id, email, nums) VALUES (56, 'gg@x', '{403,404}'), (57, 'gg@x', '{405}'), (58, 'given gg@x', '{406}'), (59, 'hh@x', '{400}') ON CONFLICT DO NOTHING RETURNING id, CASE WHEN id = 56 THEN give_name(id) END;
+SELECT id, email, nums FROM people WHERE id BETWEEN 53 AND 59 ORDER BY id;
+SELECT * FROM differences();
+
 -- Savepoints; what the transaction itself has deleted or moved away is free.
 BEGIN;
 INSERT INTO people (id, email) VALUES (80, 'aaa') ON CONFLICT DO NOTHING;
@@ -249,6 +257,39 @@ CREATE TRIGGER a_meddles AFTER INSERT ON users FOR EACH ROW WHEN (NEW.email LIKE
 DELETE FROM users WHERE id > 2;
 INSERT INTO users SELECT 3 + i, 'm' || i, 'm' || i FROM generate_series(0, 5) AS i ON CONFLICT DO NOTHING;
 TABLE users ORDER BY id;
+CREATE OR REPLACE FUNCTION meddle_users() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE users SET email = 'late ' || email WHERE id = NEW.id + 1 AND email LIKE 'm%';
+    DELETE FROM users WHERE id = NEW.id + 2 AND email LIKE 'm%';
+    RAISE EXCEPTION 'undo';
+EXCEPTION WHEN raise_exception THEN
+    UPDATE users SET phone = 'late ' || phone WHERE id = NEW.id + 3;
+    RETURN NULL;
+END $$;
+DELETE FROM users WHERE id > 2;
+INSERT INTO users SELECT 3 + i, 'm' || i % 4, 'm' || i FROM generate_series(0, 5) AS i ON CONFLICT DO NOTHING;
+TABLE users ORDER BY id;
+-- In partitions, and with elements that exclude each other.
+SELECT index_table.create('users', 'string_to_array(phone, '','')', is_unique => true, partitions => 2, name => 'users_by_phones');
+INSERT INTO recomputation VALUES ('users_by_phones', 'n, partition_id, id', 'users b CROSS JOIN LATERAL (SELECT DISTINCT unnest(string_to_array(phone, '',''))) AS m (n)', 'true');
+CREATE FUNCTION trace_phone() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE WARNING '% %: %', TG_OP, TG_ARGV[0], NEW.id;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER traced AFTER INSERT ON users_by_phones FOR EACH ROW WHEN (NEW.id > 10) EXECUTE FUNCTION trace_phone('users_by_phones');
+INSERT INTO users VALUES (12, 'n', '100,101'), (13, 'o', '102,100'), (14, 'p', '103,104,103'), (15, 'm1', '105'), (16, 'q', '102') ON CONFLICT DO NOTHING RETURNING id;
+SELECT * FROM differences();
+DROP TRIGGER traced ON users_by_phones;
+DELETE FROM recomputation WHERE index_table = 'users_by_phones'::regclass;
+SELECT index_table.drop('users_by_phones');
+SELECT index_table.create('users', 'string_to_array(phone, '','')', name => 'users_by_phones');
+INSERT INTO recomputation VALUES ('users_by_phones', 'n, partition_id, id', 'users b CROSS JOIN LATERAL (SELECT DISTINCT unnest(string_to_array(phone, '',''))) AS m (n)', 'true');
+ALTER TABLE users_by_phones ADD CONSTRAINT one_each EXCLUDE USING btree (left(string_to_array, 2) WITH =) WHERE (string_to_array ~ '^[5-9]');
+INSERT INTO users VALUES (17, 'r', '600,610'), (18, 's', '605,7'), (19, 't', '71,7,8'), (10, 't', '71,500,501') ON CONFLICT DO NOTHING RETURNING id;
+\set VERBOSITY terse
+INSERT INTO users VALUES (18, 'u', '900,901') ON CONFLICT DO NOTHING;
+\set VERBOSITY default
 SELECT * FROM differences();
 
 -- Random statements come to the same as on one unpartitioned table with unique indexes.
