@@ -92,9 +92,8 @@ UPDATE users SET name = CASE id WHEN 2 THEN 'ann' WHEN 3 THEN 'bob' END WHERE id
 SELECT * FROM users ORDER BY id;
 SELECT * FROM differences();
 
--- ON CONFLICT knows the base table's own indexes only: what an index table refuses is an error.
+-- ON CONFLICT with a target knows the base table's own indexes only: what an index table refuses is an error.
 INSERT INTO people (id, email) VALUES (297, 'c@x') ON CONFLICT DO NOTHING;
-\echo :SQLSTATE
 INSERT INTO people (id, email) VALUES (297, 'c@x') ON CONFLICT (id) DO UPDATE SET email = excluded.email;
 \echo :SQLSTATE
 INSERT INTO people (id, email) VALUES (207, 'y@x') ON CONFLICT (id) DO UPDATE SET email = excluded.email;

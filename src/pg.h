@@ -63,6 +63,7 @@ extern "C" {
 #include "commands/trigger.h"
 #include "common/base64.h"
 #include "common/hashfn.h"
+#include "executor/execPartition.h"
 #include "executor/executor.h"
 #include "executor/nodeIndexscan.h"
 #include "executor/nodeModifyTable.h"

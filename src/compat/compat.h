@@ -95,6 +95,32 @@ inline List *InsertIndexTuples(ResultRelInfo *relinfo, TupleTableSlot *slot, ESt
 #endif
 }
 
+// Whether a row to be inserted conflicts with none of the relation's unique and exclusion
+// constraints; else `conflict` is where the row is that it conflicts with. Waits for transactions
+// that have yet to decide.
+inline bool CheckIndexConstraints(ResultRelInfo *relinfo, TupleTableSlot *slot, EState *estate,
+                                  ItemPointer conflict) {
+#if PG_VERSION_NUM >= 180000
+    ItemPointerData none;
+    ItemPointerSetInvalid(&none);
+    return ExecCheckIndexConstraints(relinfo, slot, estate, conflict, &none, NIL);
+#else
+    return ExecCheckIndexConstraints(relinfo, slot, estate, conflict, NIL);
+#endif
+}
+
+// Inserts index tuples for a slot that was inserted speculatively; false where it conflicts.
+inline bool InsertIndexTuplesSpeculatively(ResultRelInfo *relinfo, TupleTableSlot *slot,
+                                           EState *estate) {
+    bool conflicts = false;
+#if PG_VERSION_NUM >= 160000
+    ExecInsertIndexTuples(relinfo, slot, estate, false, true, &conflicts, NIL, false);
+#else
+    ExecInsertIndexTuples(relinfo, slot, estate, false, true, &conflicts, NIL);
+#endif
+    return !conflicts;
+}
+
 // expression_tree_walker and _mutator for callbacks of any context type. Before 16 they are
 // declared with an empty parameter list, which C++ takes for no parameters.
 template <typename Context>

@@ -2,6 +2,7 @@
 
 #include "maintenance/change_buffer.h"
 #include "maintenance/change_log.h"
+#include "maintenance/claim.h"
 #include "maintenance/leaf.h"
 #include "maintenance/maintenance.h"
 #include "maintenance/statements.h"
@@ -296,6 +297,7 @@ void InitializeMaintenance() {
     InitializeLeafCache();
     InitializeWriters();
     InitializeStatements();
+    InitializeClaims();
     InitializeFlush();
 }
 

@@ -1,5 +1,6 @@
 // The row trigger: captures what changed.
 #include "maintenance/change_buffer.h"
+#include "maintenance/claim.h"
 #include "maintenance/entries.h"
 #include "maintenance/flush.h"
 #include "maintenance/leaf.h"
@@ -196,6 +197,10 @@ SQL_FUNCTION(index_table_maintain) {
         if (is_update && leaf->table_count > 1 &&
             !Differs(before, after, table.used, table.used_count))
             continue;
+        bool is_claimed = IsClaimed(table.table->relid, RelationGetRelid(trigger->tg_relation),
+                                    &trigger->tg_trigslot->tts_tid);
+        if (is_claimed && !before)
+            continue; // it is stored already
         ChangeBuffer *buffer = capture->buffers[i];
         bool may_link = table.table->is_unique && table.table->key.multi_valued < 0;
         uint32 sequence = buffer->sequence;

@@ -1,6 +1,7 @@
 #include "scan/scan.h"
 
 #include "pg.h"
+#include "scan/conflict_check.h"
 #include "scan/paths.h"
 #include "scan/planner.h"
 #include "scan/row_switch.h"
@@ -40,6 +41,7 @@ void InitializeScan() {
     InitializePaths();
     InitializeScanNode();
     InitializeRowSwitch();
+    InitializeConflictCheck();
 }
 
 } // namespace index_table
