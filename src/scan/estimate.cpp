@@ -25,6 +25,7 @@ constexpr double kTarget = 15;
 constexpr double kProbe = 3;         // to probe it again
 constexpr double kNativeFetch = 1.5; // to fetch a row through a local index
 constexpr double kHashed = 0.25;     // to scan and hash a row natively
+constexpr double kFiltered = 0.1;    // to scan a row natively where no index serves
 constexpr int kManyPartitions = 1000;
 constexpr double kUnknownRows = 1000000;
 
@@ -139,11 +140,19 @@ double CostOfRows(const Situation &situation, double entries, double rows, doubl
            Min(rows, situation.partitions) * kOpenLeaf;
 }
 
+// What PostgreSQL pays for lack of an index. Next to an index table's own B-tree it is taken to
+// have one; owners' indexes are there for conditions that need a particular kind.
+double CostOfFiltering(const Situation &situation, const Candidate *candidate) {
+    if (!candidate->further || HasLocalIndex(situation.set->base->relid, *candidate->further))
+        return 0;
+    return situation.rel->tuples * kFiltered;
+}
+
 // What reading `entries` entries and the rows of `rows` of them costs; natively as many rows are
 // fetched.
 void ConsiderRows(const Situation &situation, const Candidate *candidate, double entries,
                   double rows, Costs *best) {
-    double native = situation.native_start;
+    double native = situation.native_start + CostOfFiltering(situation, candidate);
     if (HoldsAll(situation, candidate))
         Consider(best, kScan + entries * kEntry, native + rows * kEntry, rows);
     else
@@ -201,15 +210,16 @@ void ConsiderOrs(const Situation &situation, Costs *best) {
         List *arms = MatchOr(situation.root, rel, lfirst_node(RestrictInfo, cell));
         if (arms == NIL)
             continue;
-        double entries = 0, rows = 0;
+        double entries = 0, rows = 0, filtering = 0;
         foreach (arm, arms) {
             IndexPath *path = lfirst_node(IndexPath, arm);
+            const Candidate *candidate = FindInfo(situation.set, path->indexinfo);
             entries += clamp_row_est(path->indexselectivity * path->indexinfo->tuples);
-            rows +=
-                CountFetchedRows(situation.root, FindInfo(situation.set, path->indexinfo), path);
+            rows += CountFetchedRows(situation.root, candidate, path);
+            filtering = Max(filtering, CostOfFiltering(situation, candidate));
         }
         Consider(best, CostOfRows(situation, entries, rows, 0),
-                 situation.native_start + rows * kNativeFetch, rows);
+                 situation.native_start + filtering + rows * kNativeFetch, rows);
     }
 }
 

@@ -49,6 +49,7 @@ bool Describe(FurtherIndex *further, Relation rel, Relation index, const IndexTa
     if (!is_btree && !index->rd_indam->amgetbitmap)
         return false;
     *further = {.relid = RelationGetRelid(index),
+                .method = index->rd_rel->relam,
                 .by_bitmap = !is_btree,
                 .is_ordered = is_btree,
                 .key_count = form->indnkeyatts};
@@ -143,6 +144,22 @@ bool IsReferenced(const FurtherIndex &further, const Bitmapset *columns) {
 
 namespace {
 
+// Whether an index of the base table has one of the columns.
+bool IsOver(Relation index, const FurtherIndex &further) {
+    Form_pg_index form = index->rd_index;
+    ListCell *cell;
+    for (const Expr *key : std::span(further.keys, further.key_count)) {
+        for (int i = 0; i < form->indnkeyatts; i++)
+            if (IsA(key, Var) &&
+                reinterpret_cast<const Var *>(key)->varattno == form->indkey.values[i])
+                return true;
+        foreach (cell, RelationGetIndexExpressions(index))
+            if (equal(key, lfirst(cell)))
+                return true;
+    }
+    return false;
+}
+
 // As the planner decides it.
 bool IsUsable(Relation index, bool *transient) {
     if (!index->rd_index->indisvalid)
@@ -156,6 +173,20 @@ bool IsUsable(Relation index, bool *transient) {
 }
 
 } // namespace
+
+bool HasLocalIndex(Oid base, const FurtherIndex &further) {
+    Relation rel = table_open(base, NoLock);
+    bool found = false;
+    ListCell *cell;
+    foreach (cell, RelationGetIndexList(rel)) {
+        Relation index = index_open(lfirst_oid(cell), AccessShareLock);
+        found = found || (index->rd_rel->relam == further.method && index->rd_index->indisvalid &&
+                          IsOver(index, further));
+        index_close(index, AccessShareLock);
+    }
+    table_close(rel, NoLock);
+    return found;
+}
 
 bool IsReady(Relation rel, Relation index, bool *transient) {
     if (!IsUsable(index, transient))
