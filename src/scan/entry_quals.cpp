@@ -77,7 +77,8 @@ List *QualsOverEntry(const SourcePlan *plan, const IndexTable *table, Relation i
                      const AttrNumber *stored) {
     Form_pg_index form = index->rd_index;
     Node **columns = palloc0_array(Node *, form->indnatts);
-    ListCell *next_expr = list_head(RelationGetIndexExpressions(index));
+    List *exprs = RelationGetIndexExpressions(index);
+    ListCell *next_expr = list_head(exprs);
     for (int i = 0; i < form->indnatts; i++) {
         Node *column;
         if (form->indkey.values[i] != 0) {
@@ -91,7 +92,7 @@ List *QualsOverEntry(const SourcePlan *plan, const IndexTable *table, Relation i
         } else {
             column =
                 ReplaceColumns(table, stored, static_cast<Node *>(lfirst(next_expr)), OverPosition);
-            next_expr = lnext(index->rd_indexprs, next_expr);
+            next_expr = lnext(exprs, next_expr);
         }
         columns[i] = column;
     }

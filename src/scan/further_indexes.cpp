@@ -55,7 +55,8 @@ bool Describe(FurtherIndex *further, Relation rel, Relation index, const IndexTa
                 .key_count = form->indnkeyatts};
     further->keys = palloc0_array(Expr *, form->indnkeyatts);
     further->referenced = palloc0_array(Bitmapset *, form->indnkeyatts);
-    ListCell *next_expr = list_head(RelationGetIndexExpressions(index));
+    List *exprs = RelationGetIndexExpressions(index);
+    ListCell *next_expr = list_head(exprs);
     for (int i = 0; i < form->indnatts; i++) {
         AttrNumber attno = form->indkey.values[i];
         Node *column;
@@ -68,7 +69,7 @@ bool Describe(FurtherIndex *further, Relation rel, Relation index, const IndexTa
                 (i >= form->indnkeyatts || index->rd_indcollation[i] == att->attcollation);
         } else {
             column = static_cast<Node *>(lfirst(next_expr));
-            next_expr = lnext(index->rd_indexprs, next_expr);
+            next_expr = lnext(exprs, next_expr);
             further->is_ordered = false;
         }
         if (i >= form->indnkeyatts)

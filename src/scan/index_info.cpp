@@ -59,8 +59,10 @@ IndexOptInfo *MakeInfo(RelOptInfo *rel, Relation index, int capacity) {
     return info;
 }
 
-void DescribeOrder(IndexOptInfo *info, int capacity) {
-    info->sortopfamily = info->opfamily;
+// Of a B-tree. Where nothing shall rely on its order, cost estimates look at it still.
+void DescribeOrder(IndexOptInfo *info, int capacity, bool is_ordered) {
+    if (is_ordered)
+        info->sortopfamily = info->opfamily;
     info->reverse_sort = palloc0_array(bool, capacity);
     info->nulls_first = palloc0_array(bool, capacity);
 }
@@ -90,7 +92,7 @@ void MakeKeyColumn(IndexOptInfo *info, Relation index, int index_column) {
     info->indexcollations[column] = index->rd_indcollation[index_column];
     info->opfamily[column] = index->rd_opfamily[index_column];
     info->opcintype[column] = index->rd_opcintype[index_column];
-    if (!info->sortopfamily)
+    if (!info->reverse_sort)
         return;
     info->reverse_sort[column] = (index->rd_indoption[index_column] & INDOPTION_DESC) != 0;
     info->nulls_first[column] = (index->rd_indoption[index_column] & INDOPTION_NULLS_FIRST) != 0;
@@ -139,7 +141,7 @@ void DescribeEntryIndex(Candidate *candidate, RelOptInfo *rel, Relation index,
     const IndexTable *table = candidate->table;
     int capacity = table->column_count;
     IndexOptInfo *info = candidate->info = MakeInfo(rel, index, capacity);
-    DescribeOrder(info, capacity);
+    DescribeOrder(info, capacity, true);
     auto add = [&](int position) {
         if (table->base_columns[position])
             AddBaseColumn(info, table->base_columns[position]);
@@ -182,8 +184,8 @@ void DescribeFurtherIndex(Candidate *candidate, RelOptInfo *rel, Relation entrie
     const FurtherIndex *further = candidate->further;
     int capacity = further->key_count + table->column_count;
     IndexOptInfo *info = candidate->info = MakeInfo(rel, index, capacity);
-    if (further->is_ordered)
-        DescribeOrder(info, capacity);
+    if (info->relam == BTREE_AM_OID)
+        DescribeOrder(info, capacity, further->is_ordered);
     for (int i = 0; i < further->key_count; i++) {
         Node *expr = static_cast<Node *>(copyObjectImpl(further->keys[i]));
         ChangeVarNodes(expr, 1, rel->relid, 0);

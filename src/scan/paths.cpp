@@ -244,7 +244,9 @@ Plan *PlanScan(PlannerInfo *root, RelOptInfo *rel, CustomPath *best, List *targe
     if (IsA(linitial(paths), IndexPath)) {
         IndexPath *first = linitial_node(IndexPath, paths);
         plan.mode = first->path.pathtype == T_IndexOnlyScan ? ScanMode::Entries : ScanMode::Rows;
-        plan.direction = first->indexscandir;
+        // An index without an order has no direction either.
+        if (first->indexscandir == BackwardScanDirection)
+            plan.direction = BackwardScanDirection;
         plan.is_ordered = best->path.pathkeys != NIL;
         plan.sources = static_cast<SourcePlan *>(palloc0(sizeof(SourcePlan) * list_length(paths)));
         ListCell *cell;
