@@ -4,6 +4,7 @@ CREATE EXTENSION IF NOT EXISTS index_table;
 LOAD 'index_table';
 CREATE SCHEMA access_methods;
 SET search_path = access_methods;
+SET jit = off;
 CREATE EXTENSION pg_trgm;
 CREATE EXTENSION btree_gist;
 
@@ -236,7 +237,7 @@ RESET plan_cache_mode;
 
 -- Cursors go to and fro.
 BEGIN;
-DECLARE c SCROLL CURSOR FOR SELECT id FROM visits WHERE tags @> '{u2}' AND name LIKE '%abc%' ORDER BY id;
+DECLARE c SCROLL CURSOR FOR SELECT id FROM visits WHERE tags @> '{u2}' AND name LIKE '%ab%' ORDER BY id;
 FETCH 2 FROM c;
 FETCH LAST FROM c;
 FETCH BACKWARD 2 FROM c;
@@ -266,24 +267,32 @@ RESET index_table.enable_scan;
 -- once.
 UPDATE visits SET note = 'again' WHERE stamp BETWEEN '2020-06-01' AND '2020-06-20';
 UPDATE visits SET note = 'and again' WHERE stamp BETWEEN '2020-06-10' AND '2020-06-15';
-SELECT plan($$ SELECT id FROM visits WHERE day BETWEEN 160 AND 170 AND name <> '' $$);
 SELECT * FROM same($$ SELECT * FROM visits WHERE day BETWEEN 160 AND 170 AND name <> '' $$);
 SELECT * FROM same($$ SELECT note FROM visits WHERE day = 165 $$);
 
 -- Bitmaps that do not fit into memory.
 CREATE TABLE wide (id int PRIMARY KEY, k int, tags text[], filler text) PARTITION BY HASH (id);
 SELECT format('CREATE TABLE wide_p%s PARTITION OF wide FOR VALUES WITH (MODULUS 8, REMAINDER %s)', i, i) FROM generate_series(0, 7) AS i \gexec
-INSERT INTO wide SELECT i, i, ARRAY['u' || i % 4, 'v' || i % 3, 'w'], repeat('x', 1500) FROM generate_series(1, 6000) AS i;
+INSERT INTO wide SELECT i, i, ARRAY['u' || i % 4, 'v' || i % 3, 'w'], repeat('x', 1900) FROM generate_series(1, 6000) AS i;
 SELECT index_table.create('wide', 'k', 'denormalized');
 INSERT INTO recomputation VALUES ('wide_by_k', 'k, partition_id, id, tags, filler', 'wide b', 'true');
 CREATE INDEX wide_tags ON wide_by_k USING gin (tags) WHERE k > 1000;
 CREATE INDEX wide_filler ON wide_by_k USING hash (filler);
 UPDATE wide SET filler = 'y' WHERE id % 5 = 0;
 SET work_mem = '64kB';
-SET enable_indexscan = on;
+CREATE FUNCTION removes(query text) RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE line text; found boolean := false;
+BEGIN
+    SET LOCAL index_table.enable_scan = force;
+    FOR line IN EXECUTE 'EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) ' || query LOOP
+        found := found OR line ~ 'Entries Removed by Index Recheck';
+    END LOOP;
+    RETURN found;
+END $$;
+SELECT removes($$ SELECT id FROM wide WHERE tags @> '{u1}' AND k > 1000 $$);
 SELECT * FROM same($$ SELECT * FROM wide WHERE tags @> '{w}' AND k > 1000 AND k <> 1003 $$);
 SELECT * FROM same($$ SELECT id FROM wide WHERE tags @> '{u1}' AND k > 1000 $$);
-SELECT * FROM same($$ SELECT k, tags FROM wide WHERE filler = repeat('x', 1500) AND tags <> '{}' $$);
+SELECT * FROM same($$ SELECT k, tags FROM wide WHERE filler = repeat('x', 1900) AND tags <> '{}' $$);
 RESET work_mem;
 
 -- Partitions that are gone: their entries show nothing.
@@ -305,19 +314,16 @@ BEGIN
              || ARRAY(SELECT (town, name) FROM visits AS v WHERE town < 'Town 2' ORDER BY town DESC NULLS LAST, name LIMIT 100)::text[];
         seen := seen || md5(rows::text);
     END LOOP;
-    FOR line IN EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) SELECT id FROM visits WHERE name LIKE '%abc%' LOOP NULL; END LOOP;
+    SET LOCAL index_table.enable_scan = force;
+    FOR line IN EXECUTE $q$ EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) SELECT id FROM visits WHERE name LIKE '%abc%' $q$ LOOP
+        IF line ~ ' Index: |Entries From' THEN RAISE WARNING '%', line; END IF;
+    END LOOP;
     RAISE WARNING '% rows, same: %', cardinality(rows), seen[1] = seen[2];
     RETURN NULL;
 END $$;
 CREATE TRIGGER look AFTER UPDATE ON visits FOR EACH ROW WHEN (NEW.id IN (70, 700)) EXECUTE FUNCTION look();
 UPDATE visits SET name = 'abc' || name, tags = tags || '{t9}', town = 'Town 1' WHERE id IN (7, 70, 700);
 DROP TRIGGER look ON visits;
--- So they are for what a transaction finds that built the index table.
-BEGIN;
-SELECT index_table.drop('visits_by_tag');
-DELETE FROM recomputation WHERE index_table::oid NOT IN (SELECT oid FROM pg_class);
-COMMIT;
-
 -- An operator that may tell what it is given does not see rows that row security hides.
 CREATE ROLE access_methods_reader;
 GRANT USAGE ON SCHEMA access_methods TO access_methods_reader;
@@ -326,10 +332,10 @@ ALTER TABLE visits ENABLE ROW LEVEL SECURITY;
 CREATE POLICY own ON visits FOR SELECT TO access_methods_reader USING (tags @> '{u1}');
 SET ROLE access_methods_reader;
 SET index_table.enable_scan = force;
-SELECT plan($$ SELECT id FROM visits WHERE name LIKE '%abcd%' $$);
-SELECT count(*) FROM visits WHERE name LIKE '%abcd%';
+SELECT plan($$ SELECT id FROM visits WHERE name LIKE '%abc%' $$);
+SELECT count(*) FROM visits WHERE name LIKE '%abc%';
 SET index_table.enable_scan = off;
-SELECT count(*) FROM visits WHERE name LIKE '%abcd%';
+SELECT count(*) FROM visits WHERE name LIKE '%abc%';
 RESET index_table.enable_scan;
 RESET ROLE;
 ALTER TABLE visits DISABLE ROW LEVEL SECURITY;
