@@ -83,13 +83,14 @@ BEGIN
 		CONTINUE WHEN random() < 0.5;
 		method := (ARRAY['btree', 'hash', 'brin', 'gist', 'spgist', 'gin'])[1 + floor(random() * 6)];
 		IF c.category = 'A' THEN method := 'gin'; END IF;
+		CONTINUE WHEN c.name = 'big' AND method NOT IN ('gin', 'hash'); -- its values are too long
 		definition := CASE WHEN c.category <> 'S' OR random() < 0.7 THEN c.name WHEN random() < 0.5 THEN format('lower(%s)', c.name) ELSE format('left(%s, 2)', c.name) END;
 		definition := definition || CASE
 			WHEN method IN ('gin', 'gist') AND c.category = 'S' AND random() < 0.8 THEN format(' %s_trgm_ops', method)
 			WHEN method = 'btree' THEN (ARRAY['', ' DESC', ' NULLS FIRST', ' DESC NULLS LAST'])[1 + floor(random() * 4)] ELSE '' END;
 		IF method IN ('btree', 'brin', 'gist') AND random() < 0.4 THEN
 			definition := definition || (SELECT ', ' || quote_ident(attname) FROM pg_attribute
-			                              WHERE attrelid = to_regclass(name) AND attnum > 0 AND NOT attisdropped ORDER BY random() LIMIT 1);
+			                              WHERE attrelid = to_regclass(name) AND attnum > 0 AND NOT attisdropped AND attname <> 'big' ORDER BY random() LIMIT 1);
 		END IF;
 		definition := format('CREATE INDEX ON %s USING %s (%s)%s', name, method, definition,
 			CASE WHEN random() < 0.15 THEN format(' WHERE %s IS NOT NULL', c.name) ELSE '' END);
