@@ -362,6 +362,8 @@ bool ReadEntry(EntrySource *source) {
             found = ReadFromPart(source, part);
             if (found || FindPart(source) >= 0 || source->current == source->part_count - 1)
                 break;
+            if (part->bitmap)
+                ResetEntryBitmap(part->bitmap);
             source->current++;
             StartPart(source);
         }

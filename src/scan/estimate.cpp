@@ -143,7 +143,7 @@ double CostOfRows(const Situation &situation, double entries, double rows, doubl
 // What PostgreSQL pays for lack of an index. Next to an index table's own B-tree it is taken to
 // have one; owners' indexes are there for conditions that need a particular kind.
 double CostOfFiltering(const Situation &situation, const Candidate *candidate) {
-    if (!candidate->further || HasLocalIndex(situation.set->base->relid, *candidate->further))
+    if (!candidate->further || candidate->further->has_local)
         return 0;
     return situation.rel->tuples * kFiltered;
 }

@@ -89,25 +89,75 @@ bool Describe(FurtherIndex *further, Relation rel, Relation index, const IndexTa
     return further->predicate != NIL;
 }
 
-void Load(FurtherIndexes *found, const IndexTable *table) {
-    Relation rel = try_relation_open(table->relid, AccessShareLock);
+// Opens a relation of which it is enough to know what can be known without waiting: a query that
+// uses something else does not wait for a REINDEX.
+Relation OpenAtOnce(Oid relid) {
+    if (!ConditionalLockRelationOid(relid, AccessShareLock))
+        return nullptr;
+    Relation rel = try_relation_open(relid, NoLock);
     if (!rel)
-        return;
+        UnlockRelationOid(relid, AccessShareLock);
+    return rel;
+}
+
+// Whether an index of the base table has one of the columns.
+bool IsOver(Relation index, const FurtherIndex &further) {
+    Form_pg_index form = index->rd_index;
+    ListCell *cell;
+    for (const Expr *key : std::span(further.keys, further.key_count)) {
+        for (int i = 0; i < form->indnkeyatts; i++)
+            if (IsA(key, Var) &&
+                reinterpret_cast<const Var *>(key)->varattno == form->indkey.values[i])
+                return true;
+        foreach (cell, RelationGetIndexExpressions(index))
+            if (equal(key, lfirst(cell)))
+                return true;
+    }
+    return false;
+}
+
+// Whether the base table has an index of the same kind with one of the columns.
+bool HasLocalIndex(const IndexTable *table, const FurtherIndex &further) {
+    Relation base = table_open(table->base, NoLock);
+    bool found = false;
+    ListCell *cell;
+    foreach (cell, RelationGetIndexList(base)) {
+        Relation index = OpenAtOnce(lfirst_oid(cell));
+        if (!index)
+            continue;
+        found = found || (index->rd_rel->relam == further.method && IsOver(index, further));
+        relation_close(index, AccessShareLock);
+    }
+    table_close(base, NoLock);
+    return found;
+}
+
+// False where not everything could be looked at.
+bool Load(FurtherIndexes *found, const IndexTable *table) {
+    Relation rel = OpenAtOnce(table->relid);
+    if (!rel)
+        return false;
     const AttrNumber *stored = StoredColumns(table, rel);
     List *oids = stored ? RelationGetIndexList(rel) : NIL;
     found->indexes = palloc0_array(FurtherIndex, Max(1, list_length(oids)));
-    bool has_entry_index = false;
+    bool has_entry_index = false, complete = true;
     ListCell *cell;
     foreach (cell, oids) {
-        Relation index = index_open(lfirst_oid(cell), AccessShareLock);
-        if (!has_entry_index && IsEntryIndex(index, table, stored))
+        Relation index = OpenAtOnce(lfirst_oid(cell));
+        complete = complete && index;
+        if (!index)
+            continue;
+        FurtherIndex *further = &found->indexes[found->count];
+        if (!has_entry_index && IsEntryIndex(index, table, stored)) {
             has_entry_index = true;
-        else if (!IsNullKeyIndex(index, table) &&
-                 Describe(&found->indexes[found->count], rel, index, table, stored))
+        } else if (!IsNullKeyIndex(index, table) && Describe(further, rel, index, table, stored)) {
+            further->has_local = HasLocalIndex(table, *further);
             found->count++;
-        index_close(index, AccessShareLock);
+        }
+        relation_close(index, AccessShareLock);
     }
     relation_close(rel, AccessShareLock);
+    return complete;
 }
 
 } // namespace
@@ -127,11 +177,10 @@ const FurtherIndexes *GetFurtherIndexes(const IndexTable *table) {
     uint64 before = CacheGeneration();
     FurtherIndexes *found = palloc0_object(FurtherIndexes);
     // An entry of many values for a row would show it more than once.
-    if (table->key.multi_valued < 0)
-        Load(found, table);
+    bool complete = table->key.multi_valued >= 0 || Load(found, table);
     MemoryContextSwitchTo(caller);
     // Something changed while reading: good for now, to be read again at the next look-up.
-    if (CacheGeneration() == before)
+    if (complete && CacheGeneration() == before)
         const_cast<IndexTable *>(table)->further = found;
     return found;
 }
@@ -144,22 +193,6 @@ bool IsReferenced(const FurtherIndex &further, const Bitmapset *columns) {
 }
 
 namespace {
-
-// Whether an index of the base table has one of the columns.
-bool IsOver(Relation index, const FurtherIndex &further) {
-    Form_pg_index form = index->rd_index;
-    ListCell *cell;
-    for (const Expr *key : std::span(further.keys, further.key_count)) {
-        for (int i = 0; i < form->indnkeyatts; i++)
-            if (IsA(key, Var) &&
-                reinterpret_cast<const Var *>(key)->varattno == form->indkey.values[i])
-                return true;
-        foreach (cell, RelationGetIndexExpressions(index))
-            if (equal(key, lfirst(cell)))
-                return true;
-    }
-    return false;
-}
 
 // As the planner decides it.
 bool IsUsable(Relation index, bool *transient) {
@@ -174,20 +207,6 @@ bool IsUsable(Relation index, bool *transient) {
 }
 
 } // namespace
-
-bool HasLocalIndex(Oid base, const FurtherIndex &further) {
-    Relation rel = table_open(base, NoLock);
-    bool found = false;
-    ListCell *cell;
-    foreach (cell, RelationGetIndexList(rel)) {
-        Relation index = index_open(lfirst_oid(cell), AccessShareLock);
-        found = found || (index->rd_rel->relam == further.method && index->rd_index->indisvalid &&
-                          IsOver(index, further));
-        index_close(index, AccessShareLock);
-    }
-    table_close(rel, NoLock);
-    return found;
-}
 
 bool IsReady(Relation rel, Relation index, bool *transient) {
     if (!IsUsable(index, transient))

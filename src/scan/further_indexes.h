@@ -12,6 +12,7 @@ struct FurtherIndex {
     Oid method;
     bool by_bitmap;  // read through bitmaps, whatever else the access method can do
     bool is_ordered; // a B-tree of plain columns
+    bool has_local;  // the base table has an index of the same kind with one of the columns
     int key_count;
     // Over the base table as range table index 1:
     Expr **keys;
@@ -37,10 +38,6 @@ bool IsReferenced(const FurtherIndex &further, const Bitmapset *columns);
 // Whether an index shows a query everything it should: it is valid, and not younger than what the
 // transaction may see. Sets `transient` where it will be so later. `rel` is its index table.
 bool IsReady(Relation rel, Relation index, bool *transient);
-
-// Whether the base table has an index of the same kind over one of the same columns, for its
-// partitions to have. The base table is locked.
-bool HasLocalIndex(Oid base, const FurtherIndex &further);
 
 // An expression over an index table's columns, with each of them replaced by what `replace` makes
 // of its position in an entry. Null where it refers to a column for which that is null, or which
