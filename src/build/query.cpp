@@ -75,6 +75,8 @@ void AppendDistinctElements(StringInfo sql, Relation base, const KeyColumn &colu
             number, value.data);
 }
 
+} // namespace
+
 char *OperatorName(Oid op) {
     HeapTuple tuple = SearchSysCache1(OPEROID, ObjectIdGetDatum(op));
     if (!HeapTupleIsValid(tuple))
@@ -86,8 +88,6 @@ char *OperatorName(Oid op) {
     ReleaseSysCache(tuple);
     return name;
 }
-
-} // namespace
 
 char *KeyOperator(const KeyColumn &column, StrategyNumber strategy) {
     Oid input = get_opclass_input_type(column.opclass);

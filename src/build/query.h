@@ -42,6 +42,9 @@ void AppendKeyOrder(StringInfo sql, const KeyColumn &column, const char *name);
 // OPERATOR(schema.=) or another B-tree operator of a key column's operator class.
 char *KeyOperator(const KeyColumn &column, StrategyNumber strategy);
 
+// OPERATOR(schema.name)
+char *OperatorName(Oid op);
+
 // Runs `attempt` in a subtransaction. Returns null, or what the error says that it raised; cancels
 // go through.
 template <typename Attempt>

@@ -26,6 +26,8 @@ struct CopiedColumn {
     int position; // among the live columns of the index table, from 0
 };
 
+struct FurtherIndexes;
+
 // An index table. Its live columns are, in order: the key, partition_id, the identity columns that
 // are not key columns, the included columns.
 struct IndexTable {
@@ -47,11 +49,12 @@ struct IndexTable {
     int include_count;
     CopiedColumn *include;
     int copied_count;
-    CopiedColumn *copied;     // the columns after partition_id, in order
-    int column_count;         // of an entry
-    Oid *types;               // of its columns
-    Var **base_columns;       // by position; null: an expression, or partition_id
-    const AttrNumber *stored; // attribute numbers by position; null: see StoredColumns()
+    CopiedColumn *copied;          // the columns after partition_id, in order
+    int column_count;              // of an entry
+    Oid *types;                    // of its columns
+    Var **base_columns;            // by position; null: an expression, or partition_id
+    const AttrNumber *stored;      // attribute numbers by position; null: see StoredColumns()
+    const FurtherIndexes *further; // its owner's indexes; null: see GetFurtherIndexes()
     // For execution: planned expressions.
     Expr **key_exprs;   // per key column, of expr; null for a plain column
     Expr **per_element; // per key column

@@ -358,6 +358,11 @@ inline void SetCostEstimator(IndexOptInfo *info, CostEstimator estimator) {
 #endif
 }
 
+// That of an access method.
+inline CostEstimator CostEstimatorOf(Oid method) {
+    return GetIndexAmRoutineByAmId(method, false)->amcostestimate;
+}
+
 // The primary key's index, unless it is deferrable.
 inline Oid GetPrimaryKey(Relation rel) {
 #if PG_VERSION_NUM >= 180000
@@ -422,6 +427,68 @@ inline IndexScanDesc BeginIndexScan(Relation rel, Relation index, Snapshot snaps
     return index_beginscan(rel, index, snapshot, nullptr, keys, 0);
 #else
     return index_beginscan(rel, index, snapshot, keys, 0);
+#endif
+}
+
+// A scan of an index that fills bitmaps.
+inline IndexScanDesc BeginBitmapScan(Relation index, Snapshot snapshot, int keys) {
+#if PG_VERSION_NUM >= 180000
+    return index_beginscan_bitmap(index, snapshot, nullptr, keys);
+#else
+    return index_beginscan_bitmap(index, snapshot, keys);
+#endif
+}
+
+// Going over a bitmap of tuples, a page of the table at a time.
+#if PG_VERSION_NUM >= 180000
+using BitmapIterator = TBMPrivateIterator;
+#else
+using BitmapIterator = TBMIterator;
+#endif
+
+struct BitmapPage {
+    BlockNumber block;
+    bool recheck; // whether the tuples are what was looked for must be checked
+    int count;    // of offsets; negative: any tuple of the page may be meant
+    OffsetNumber offsets[MaxHeapTuplesPerPage];
+};
+
+inline BitmapIterator *BeginBitmapIteration(TIDBitmap *bitmap) {
+#if PG_VERSION_NUM >= 180000
+    return tbm_begin_private_iterate(bitmap);
+#else
+    return tbm_begin_iterate(bitmap);
+#endif
+}
+
+// The next page; false at the end.
+inline bool NextBitmapPage(BitmapIterator *iterator, BitmapPage *page) {
+#if PG_VERSION_NUM >= 180000
+    TBMIterateResult result;
+    if (!tbm_private_iterate(iterator, &result))
+        return false;
+    page->block = result.blockno;
+    page->recheck = result.recheck;
+    page->count =
+        result.lossy ? -1 : tbm_extract_page_tuple(&result, page->offsets, MaxHeapTuplesPerPage);
+#else
+    const TBMIterateResult *result = tbm_iterate(iterator);
+    if (!result)
+        return false;
+    page->block = result->blockno;
+    page->recheck = result->recheck;
+    page->count = result->ntuples;
+    for (int i = 0; i < result->ntuples; i++)
+        page->offsets[i] = result->offsets[i];
+#endif
+    return true;
+}
+
+inline void EndBitmapIteration(BitmapIterator *iterator) {
+#if PG_VERSION_NUM >= 180000
+    tbm_end_private_iterate(iterator);
+#else
+    tbm_end_iterate(iterator);
 #endif
 }
 

@@ -57,25 +57,6 @@ void ChooseSearchIndexes(TargetPlan *plan, Relation *indexes, const IndexTable *
         plan->null_keys = MakeSearchKeys(indexes[plan->null_index], plan->null_key_count);
 }
 
-// The partial index that create() makes for the entries of a unique index table with a NULL in
-// their key; its predicate is known and needs no evaluation.
-bool IsNullKeyIndex(Relation index, const IndexTable *table) {
-    List *predicate = RelationGetIndexPredicate(index);
-    if (!table->is_unique || !table->nulls_distinct || list_length(predicate) != 1)
-        return false;
-    Node *node = static_cast<Node *>(linitial(predicate));
-    List *tests = is_orclause(node) ? reinterpret_cast<BoolExpr *>(node)->args : list_make1(node);
-    if (list_length(tests) != table->key.count)
-        return false;
-    for (int i = 0; i < table->key.count; i++) {
-        NullTest *test = static_cast<NullTest *>(list_nth(tests, i));
-        if (!IsA(test, NullTest) || test->nulltesttype != IS_NULL || !IsA(test->arg, Var) ||
-            reinterpret_cast<Var *>(test->arg)->varattno != i + 1)
-            return false;
-    }
-    return true;
-}
-
 TargetPlan *LoadPlan(Relation rel, const IndexTable *table) {
     MemoryContext context =
         AllocSetContextCreate(CurrentMemoryContext, "index_table writer", ALLOCSET_SMALL_SIZES);
@@ -122,6 +103,23 @@ TargetPlan *LoadPlan(Relation rel, const IndexTable *table) {
 }
 
 } // namespace
+
+bool IsNullKeyIndex(Relation index, const IndexTable *table) {
+    List *predicate = RelationGetIndexPredicate(index);
+    if (!table->is_unique || !table->nulls_distinct || list_length(predicate) != 1)
+        return false;
+    Node *node = static_cast<Node *>(linitial(predicate));
+    List *tests = is_orclause(node) ? reinterpret_cast<BoolExpr *>(node)->args : list_make1(node);
+    if (list_length(tests) != table->key.count)
+        return false;
+    for (int i = 0; i < table->key.count; i++) {
+        NullTest *test = static_cast<NullTest *>(list_nth(tests, i));
+        if (!IsA(test, NullTest) || test->nulltesttype != IS_NULL || !IsA(test->arg, Var) ||
+            reinterpret_cast<Var *>(test->arg)->varattno != i + 1)
+            return false;
+    }
+    return true;
+}
 
 bool HasRowTriggers(Relation rel) {
     const TriggerDesc *triggers = rel->trigdesc;

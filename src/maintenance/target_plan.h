@@ -41,6 +41,10 @@ IndexRoles FindIndexRoles(Relation rel, const IndexTable *table);
 // Whether an index is as create() makes it for an index table that is not unique.
 bool IsOwnSearchIndex(Relation index, const IndexTable *table);
 
+// Whether an index is the one that create() makes for the entries of a unique index table with a
+// NULL in their key.
+bool IsNullKeyIndex(Relation index, const IndexTable *table);
+
 // Raises 2BP01 where an index table has lost an index that finds its entries, or keeps its key
 // unique.
 void CheckIndexes(const IndexTable *table);

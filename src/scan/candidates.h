@@ -5,9 +5,12 @@
 
 namespace index_table {
 
-// An index table offered to the planner for one reference to its base table.
+struct FurtherIndex;
+
+// An index of an index table offered to the planner for one reference to the base table.
 struct Candidate {
     const IndexTable *table;
+    const FurtherIndex *further; // an index of the owner's; null: the B-tree over the key
     IndexOptInfo *info;  // its columns: those of the B-tree by which order is told, then the rest
     bool is_partitioned; // the index table itself: its entries come in no order
     double entries;
@@ -35,10 +38,14 @@ const Candidate *FindCandidate(const RelOptInfo *rel, const IndexOptInfo *info);
 bool ServesScans(const IndexTable *table);
 bool ServesScans(const Base *base);
 
+// Whether an index of an index table, whose columns are `stored`, is a valid B-tree that begins
+// with the key, in its order.
+bool IsEntryIndex(Relation index, const IndexTable *table, const AttrNumber *stored);
+
 // Offers those index tables of a base table whose key begins with something that `columns` (offset
-// as pull_varattnos does) can restrict or order. Locks them with AccessShareLock until the end of
-// the transaction, as the planner locks indexes. Sets the size of `rel` from theirs. Null where
-// there is none.
+// as pull_varattnos does) can restrict or order, and their owners' indexes over such. Locks them
+// with AccessShareLock until the end of the transaction, as the planner locks indexes. Sets the
+// size of `rel` from theirs. Null where there is none.
 CandidateSet *OfferCandidates(PlannerInfo *root, RelOptInfo *rel, const Base *base,
                               const Bitmapset *columns);
 

@@ -18,6 +18,7 @@ struct PlanKey {
     int16 last;
     int8 from_base;
     int8 backward;
+    Oid order; // an index; InvalidOid: the B-tree's
 };
 struct PlanEntry {
     PlanKey key;
@@ -64,8 +65,44 @@ void AppendCondition(StringInfo sql, const KeyColumn &column, Bound bound, int p
     }
 }
 
-SPIPlanPtr Prepare(const IndexTable *table, const EntryCondition &condition, bool from_base,
-                   bool backward) {
+void AppendOrder(StringInfo sql, const IndexTable *table, bool backward) {
+    EntryOrder order = GetEntryOrder(table);
+    for (int i = 0; i < order.count; i++) {
+        KeyColumn column = OrderOf(table, order.positions[i]);
+        StrategyNumber strategy =
+            column.descending != backward ? BTGreaterStrategyNumber : BTLessStrategyNumber;
+        appendStringInfo(sql, "%sc%d USING %s NULLS %s", i ? ", " : "", order.positions[i] + 1,
+                         KeyOperator(column, strategy),
+                         column.nulls_first != backward ? "FIRST" : "LAST");
+    }
+}
+
+// The order of a B-tree of the owner's, as far as it is over columns of an entry.
+void AppendOrderOf(StringInfo sql, const IndexTable *table, Oid index_oid, bool backward) {
+    Relation rel = table_open(table->relid, AccessShareLock);
+    Relation index = index_open(index_oid, AccessShareLock);
+    const AttrNumber *stored = StoredColumns(table, rel);
+    const AttrNumber *end = stored + table->column_count;
+    for (int i = 0; i < index->rd_index->indnkeyatts; i++) {
+        const AttrNumber *found = std::find(stored, end, index->rd_index->indkey.values[i]);
+        if (found == end)
+            break;
+        Oid type = index->rd_opcintype[i];
+        bool descending = (index->rd_indoption[i] & INDOPTION_DESC) != 0;
+        bool nulls_first = (index->rd_indoption[i] & INDOPTION_NULLS_FIRST) != 0;
+        StrategyNumber strategy =
+            descending != backward ? BTGreaterStrategyNumber : BTLessStrategyNumber;
+        appendStringInfo(
+            sql, "%sc%d USING %s NULLS %s", i ? ", " : "", static_cast<int>(found - stored) + 1,
+            OperatorName(get_opfamily_member(index->rd_opfamily[i], type, type, strategy)),
+            nulls_first != backward ? "FIRST" : "LAST");
+    }
+    index_close(index, NoLock);
+    table_close(rel, NoLock);
+}
+
+SPIPlanPtr Prepare(const IndexTable *table, const EntryCondition &condition, const PlanKey &key) {
+    bool from_base = key.from_base;
     Relation base = relation_open(table->base, AccessShareLock);
     EntryOrder order = GetEntryOrder(table);
     StringInfoData sql;
@@ -95,15 +132,14 @@ SPIPlanPtr Prepare(const IndexTable *table, const EntryCondition &condition, boo
         appendStringInfoString(&sql, i ? " AND " : " WHERE ");
         AppendCondition(&sql, column, bound, order.positions[i], i + 1);
     }
-    appendStringInfoString(&sql, " ORDER BY ");
-    for (int i = 0; i < order.count; i++) {
-        KeyColumn column = OrderOf(table, order.positions[i]);
-        StrategyNumber strategy =
-            column.descending != backward ? BTGreaterStrategyNumber : BTLessStrategyNumber;
-        appendStringInfo(&sql, "%sc%d USING %s NULLS %s", i ? ", " : "", order.positions[i] + 1,
-                         KeyOperator(column, strategy),
-                         column.nulls_first != backward ? "FIRST" : "LAST");
-    }
+    StringInfoData by;
+    initStringInfo(&by);
+    if (OidIsValid(key.order))
+        AppendOrderOf(&by, table, key.order, key.backward);
+    else
+        AppendOrder(&by, table, key.backward);
+    if (by.len > 0)
+        appendStringInfo(&sql, " ORDER BY %s", by.data);
     relation_close(base, AccessShareLock);
 
     SPIPlanPtr plan = SPI_prepare_cursor(sql.data, condition.count, types, CURSOR_OPT_FAST_PLAN);
@@ -113,7 +149,7 @@ SPIPlanPtr Prepare(const IndexTable *table, const EntryCondition &condition, boo
 }
 
 SPIPlanPtr GetPlan(const IndexTable *table, const EntryCondition &condition, bool from_base,
-                   bool backward) {
+                   bool backward, Oid order) {
     PlanKey key;
     memset(&key, 0, sizeof(key));
     key.table_serial = table->serial;
@@ -121,6 +157,7 @@ SPIPlanPtr GetPlan(const IndexTable *table, const EntryCondition &condition, boo
     key.last = static_cast<int16>(condition.last);
     key.from_base = from_base;
     key.backward = backward;
+    key.order = order;
     for (int i = 0; i < condition.count; i++)
         key.null_mask |= static_cast<uint64>(condition.nulls[i]) << i;
     if (plans && hash_get_num_entries(plans) >= kMaxKeptPlans) {
@@ -145,7 +182,7 @@ SPIPlanPtr GetPlan(const IndexTable *table, const EntryCondition &condition, boo
     if (!found)
         entry->plan = nullptr;
     if (!entry->plan) {
-        SPIPlanPtr plan = Prepare(table, condition, from_base, backward);
+        SPIPlanPtr plan = Prepare(table, condition, key);
         SPI_keepplan(plan);
         entry->plan = plan;
     }
@@ -175,9 +212,9 @@ bool ShowsBase(const IndexTable *table, Snapshot snapshot) {
 namespace {
 
 EntryScan OpenScan(const IndexTable *table, const EntryCondition &condition, bool from_base,
-                   bool backward) {
+                   bool backward, Oid order) {
     OwnerContext owner = EnterOwner(RelationOwner(table->relid));
-    SPIPlanPtr plan = GetPlan(table, condition, from_base, backward);
+    SPIPlanPtr plan = GetPlan(table, condition, from_base, backward, order);
     char *nulls = static_cast<char *>(palloc(condition.count + 1));
     for (int i = 0; i < condition.count; i++)
         nulls[i] = condition.nulls[i] ? 'n' : ' ';
@@ -192,11 +229,11 @@ EntryScan OpenScan(const IndexTable *table, const EntryCondition &condition, boo
 EntryScan BeginEntryScan(const IndexTable *table, const EntryCondition &condition) {
     // Where the index table does not show what the base table does, the entries are made from the
     // base table on the spot.
-    return OpenScan(table, condition, !ShowsBase(table, GetActiveSnapshot()), false);
+    return OpenScan(table, condition, !ShowsBase(table, GetActiveSnapshot()), false, InvalidOid);
 }
 
-EntryScan BeginRecomputation(const IndexTable *table, bool backward) {
-    return OpenScan(table, {}, true, backward);
+EntryScan BeginRecomputation(const IndexTable *table, bool backward, Oid order) {
+    return OpenScan(table, {}, true, backward, order);
 }
 
 HeapTuple NextEntry(EntryScan *scan) {

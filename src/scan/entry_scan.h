@@ -40,8 +40,9 @@ struct EntryScan {
     uint64 next;
 };
 EntryScan BeginEntryScan(const IndexTable *table, const EntryCondition &condition);
-// All entries as the base table has them, in the order of the B-tree or in reverse.
-EntryScan BeginRecomputation(const IndexTable *table, bool backward);
+// All entries as the base table has them, in the order of the B-tree or in reverse. `order` is
+// another index of the index table in whose order they come, a B-tree; InvalidOid: its own.
+EntryScan BeginRecomputation(const IndexTable *table, bool backward, Oid order);
 // The next entry with a live partition number; null at the end. Valid until the next call.
 HeapTuple NextEntry(EntryScan *scan);
 void EndEntryScan(EntryScan *scan);

@@ -1,6 +1,8 @@
 #include "scan/entry_source.h"
 
 #include "compat/compat.h"
+#include "scan/entry_bitmap.h"
+#include "scan/entry_quals.h"
 
 namespace index_table {
 
@@ -8,7 +10,8 @@ namespace index_table {
 struct EntryPart {
     Relation rel;
     Relation index;
-    IndexScanDesc scan; // begun when first needed
+    IndexScanDesc scan;  // begun when first needed
+    EntryBitmap *bitmap; // instead of that, where the source reads through bitmaps
     TupleTableSlot *slot;
     Buffer visibility;
     AttrNumber *index_columns; // of the needed positions, in the B-tree; 0: not there
@@ -17,63 +20,7 @@ struct EntryPart {
 
 namespace {
 
-// --- Conditions --------------------------------------------------------------
-
-template <typename T>
-T *CopyShallow(const Node *node) {
-    T *copy = palloc_object(T);
-    *copy = *reinterpret_cast<const T *>(node);
-    return copy;
-}
-
-// `qual` with columns of the B-tree, or positions of the entry, on its left.
-Node *OverEntry(Node *qual, List *columns, TupleDesc descriptor, const AttrNumber *attnos) {
-    auto column = [&](int number) {
-        AttrNumber attno = list_nth_int(columns, number);
-        if (attnos)
-            attno = attnos[attno - 1];
-        Form_pg_attribute att = TupleDescAttr(descriptor, attno - 1);
-        return makeVar(INDEX_VAR, attno, att->atttypid, att->atttypmod, att->attcollation, 0);
-    };
-    switch (nodeTag(qual)) {
-    case T_OpExpr: {
-        OpExpr *copy = CopyShallow<OpExpr>(qual);
-        copy->args = list_make2(column(0), lsecond(copy->args));
-        return reinterpret_cast<Node *>(copy);
-    }
-    case T_ScalarArrayOpExpr: {
-        ScalarArrayOpExpr *copy = CopyShallow<ScalarArrayOpExpr>(qual);
-        copy->args = list_make2(column(0), lsecond(copy->args));
-        return reinterpret_cast<Node *>(copy);
-    }
-    case T_NullTest: {
-        NullTest *copy = CopyShallow<NullTest>(qual);
-        copy->arg = reinterpret_cast<Expr *>(column(0));
-        return reinterpret_cast<Node *>(copy);
-    }
-    case T_RowCompareExpr: {
-        RowCompareExpr *copy = CopyShallow<RowCompareExpr>(qual);
-        List *left = NIL;
-        for (int i = 0; i < list_length(copy->largs); i++)
-            left = lappend(left, column(i));
-        copy->largs = left;
-        return reinterpret_cast<Node *>(copy);
-    }
-    default:
-        elog(ERROR, "unexpected condition on an index table: %d", static_cast<int>(nodeTag(qual)));
-    }
-}
-
-List *QualsOverEntry(const SourcePlan *plan, TupleDesc descriptor, const AttrNumber *attnos) {
-    List *quals = NIL;
-    ListCell *qual, *columns;
-    forboth(qual, plan->quals, columns, plan->qual_columns) quals =
-        lappend(quals, OverEntry(static_cast<Node *>(lfirst(qual)),
-                                 static_cast<List *>(lfirst(columns)), descriptor, attnos));
-    return quals;
-}
-
-// --- Through the B-tree ------------------------------------------------------
+// --- Through an index --------------------------------------------------------
 
 // As StoredColumns(), of a partition of the index table too.
 const AttrNumber *FindColumns(const IndexTable *table, Relation rel) {
@@ -83,7 +30,7 @@ const AttrNumber *FindColumns(const IndexTable *table, Relation rel) {
 }
 
 // Finds the needed columns in a part; false where some are not in its B-tree.
-bool LocateColumns(EntrySource *source, EntryPart *part) {
+bool LocateColumns(const EntrySource *source, EntryPart *part) {
     const AttrNumber *live = FindColumns(source->table, part->rel);
     TupleDesc stored = RelationGetDescr(part->index);
     Form_pg_index form = part->index->rd_index;
@@ -136,7 +83,7 @@ void OpenParts(EntrySource *source) {
 
 // The partition of the index table that holds a key which is given; -1 where any may.
 int FindPart(EntrySource *source) {
-    if (source->rel->rd_rel->relkind != RELKIND_PARTITIONED_TABLE)
+    if (source->plan->is_further || source->rel->rd_rel->relkind != RELKIND_PARTITIONED_TABLE)
         return -1;
     for (int i = 0; i < source->key_count; i++) {
         const ScanKeyData &key = source->keys[i];
@@ -164,8 +111,16 @@ int FindPart(EntrySource *source) {
 
 void StartPart(EntrySource *source) {
     EntryPart *part = &source->parts[source->current];
-    if (!part->scan) {
+    if (!part->slot)
         part->slot = table_slot_create(part->rel, nullptr);
+    if (source->by_bitmap) {
+        if (!part->bitmap)
+            part->bitmap = BeginEntryBitmap(part->rel, part->index, source->snapshot,
+                                            source->bitmap_keys->key_count);
+        ResetEntryBitmap(part->bitmap);
+        return;
+    }
+    if (!part->scan) {
         part->scan =
             compat::BeginIndexScan(part->rel, part->index, source->snapshot, source->key_count);
         part->scan->xs_want_itup = source->index_only;
@@ -207,40 +162,83 @@ bool ReadFromHeap(EntrySource *source, EntryPart *part) {
     return true;
 }
 
-void PrepareKeys(EntrySource *source) {
-    List *quals = QualsOverEntry(source->plan, RelationGetDescr(source->index), nullptr);
-    ExecIndexBuildScanKeys(source->node, source->index, quals, false, &source->keys,
-                           &source->key_count, &source->runtime_keys, &source->runtime_key_count,
-                           nullptr, nullptr);
-    if (source->runtime_key_count == 0)
-        return;
-    ExprContext *own = source->node->ps_ExprContext;
-    ExecAssignExprContext(source->node->state, source->node);
-    source->runtime_context = source->node->ps_ExprContext;
-    source->node->ps_ExprContext = own;
+// Whether the entry just read meets the conditions.
+bool PassesFilter(EntrySource *source) {
+    ExprContext *context = source->node->ps_ExprContext;
+    TupleTableSlot *slot = source->filter_slot;
+    ExecClearTuple(slot);
+    memcpy(slot->tts_values, source->values, sizeof(Datum) * source->table->column_count);
+    memcpy(slot->tts_isnull, source->nulls, source->table->column_count);
+    ExecStoreVirtualTuple(slot);
+    TupleTableSlot *scanned = context->ecxt_scantuple;
+    context->ecxt_scantuple = slot;
+    bool passes = ExecQual(source->filter, context);
+    context->ecxt_scantuple = scanned;
+    ResetExprContext(context);
+    return passes;
 }
 
-// --- From the base table -----------------------------------------------------
+// What the index finds may be more than is looked for: the entry is asked before its row is.
+bool ReadFromBitmap(EntrySource *source, EntryPart *part) {
+    bool recheck;
+    while (NextBitmapTuple(part->bitmap, *source->bitmap_keys, part->slot, &recheck)) {
+        CHECK_FOR_INTERRUPTS();
+        source->heap_fetches++;
+        for (int i = 0; i < source->needed_count; i++)
+            source->values[source->needed[i]] =
+                slot_getattr(part->slot, part->columns[i], &source->nulls[source->needed[i]]);
+        if (!recheck || PassesFilter(source))
+            return true;
+        source->entries_removed++;
+    }
+    return false;
+}
 
-void PrepareRecomputation(EntrySource *source) {
+bool ReadFromPart(EntrySource *source, EntryPart *part) {
+    if (source->by_bitmap)
+        return ReadFromBitmap(source, part);
+    return source->index_only ? ReadFromIndex(source, part) : ReadFromHeap(source, part);
+}
+
+void PrepareKeys(EntrySource *source) {
+    List *quals = QualsOverIndex(source->plan, source->index);
+    BitmapKeys *bitmap = source->by_bitmap ? palloc0_object(BitmapKeys) : nullptr;
+    source->bitmap_keys = bitmap;
+    ExecIndexBuildScanKeys(source->node, source->index, quals, false, &source->keys,
+                           &source->key_count, &source->runtime_keys, &source->runtime_key_count,
+                           bitmap ? &bitmap->arrays : nullptr,
+                           bitmap ? &bitmap->array_count : nullptr);
+    if (source->runtime_key_count > 0 || (bitmap && bitmap->array_count > 0)) {
+        ExprContext *own = source->node->ps_ExprContext;
+        ExecAssignExprContext(source->node->state, source->node);
+        source->runtime_context = source->node->ps_ExprContext;
+        source->node->ps_ExprContext = own;
+    }
+    if (bitmap) {
+        bitmap->keys = source->keys;
+        bitmap->key_count = source->key_count;
+        bitmap->context = source->runtime_context;
+    }
+}
+
+// Makes ready to check the conditions on entries.
+void PrepareFilter(EntrySource *source) {
     const IndexTable *table = source->table;
     const AttrNumber *live = FindColumns(table, source->rel);
     TupleDesc descriptor = CreateTemplateTupleDesc(table->column_count);
     for (int i = 0; i < table->column_count; i++)
         TupleDescCopyEntry(descriptor, i + 1, RelationGetDescr(source->rel), live[i]);
-    // From the B-tree's columns to positions.
-    int natts = RelationGetNumberOfAttributes(source->index);
-    AttrNumber *positions = palloc0_array(AttrNumber, natts);
-    for (int i = 0; i < natts; i++)
-        for (int j = 0; j < table->column_count; j++)
-            if (live[j] == source->index->rd_index->indkey.values[i])
-                positions[i] = j + 1;
     source->filter_slot = MakeSingleTupleTableSlot(descriptor, &TTSOpsVirtual);
-    source->filter =
-        ExecInitQual(QualsOverEntry(source->plan, descriptor, positions), source->node);
-    source->batch_memory = AllocSetContextCreate(source->memory, "index_table recomputed entries",
-                                                 ALLOCSET_DEFAULT_SIZES);
+    List *quals = QualsOverEntry(source->plan, table, source->index, live);
+    source->filter = ExecInitQual(quals, source->node);
+    Bitmapset *columns = nullptr;
+    pull_varattnos(reinterpret_cast<Node *>(quals), 1, &columns);
+    for (int i = 0; i < table->column_count; i++)
+        if (bms_is_member(i + 1 - FirstLowInvalidHeapAttributeNumber, columns))
+            source->filtered = bms_add_member(source->filtered, i);
 }
+
+// --- From the base table -----------------------------------------------------
 
 void ForgetBatch(EntrySource *source) {
     source->batch = NIL;
@@ -268,7 +266,10 @@ void FetchBatch(EntrySource *source) {
     if (SPI_connect() != SPI_OK_CONNECT)
         elog(ERROR, "SPI_connect failed");
     if (!source->is_recomputing) {
-        *scan = BeginRecomputation(source->table, source->direction == BackwardScanDirection);
+        Oid order =
+            source->plan->is_further && !source->by_bitmap ? source->plan->index : InvalidOid;
+        *scan =
+            BeginRecomputation(source->table, source->direction == BackwardScanDirection, order);
         source->is_recomputing = true;
     }
     HeapTuple entry;
@@ -287,8 +288,6 @@ void FetchBatch(EntrySource *source) {
 }
 
 bool Recompute(EntrySource *source) {
-    ExprContext *context = source->node->ps_ExprContext;
-    TupleTableSlot *slot = source->filter_slot;
     for (;;) {
         if (source->next == list_length(source->batch)) {
             if (source->next == 0 && source->is_recomputing)
@@ -299,16 +298,7 @@ bool Recompute(EntrySource *source) {
         }
         HeapTuple entry = static_cast<HeapTuple>(list_nth(source->batch, source->next++));
         heap_deform_tuple(entry, source->batch_descriptor, source->values, source->nulls);
-        ExecClearTuple(slot);
-        memcpy(slot->tts_values, source->values, sizeof(Datum) * source->table->column_count);
-        memcpy(slot->tts_isnull, source->nulls, source->table->column_count);
-        ExecStoreVirtualTuple(slot);
-        TupleTableSlot *scanned = context->ecxt_scantuple;
-        context->ecxt_scantuple = slot;
-        bool passes = ExecQual(source->filter, context);
-        context->ecxt_scantuple = scanned;
-        ResetExprContext(context);
-        if (passes)
+        if (PassesFilter(source))
             return true;
     }
 }
@@ -326,14 +316,19 @@ void BeginEntrySource(EntrySource *source, const IndexTable *table, const Source
     // A recomputed entry comes with two more columns, in jsonb.
     source->values = palloc0_array(Datum, table->column_count + 2);
     source->nulls = palloc0_array(bool, table->column_count + 2);
-    source->needed = palloc_array(int, table->column_count);
-    for (int member = -1; (member = bms_next_member(needed, member)) >= 0;)
-        source->needed[source->needed_count++] = member;
     source->rel = table_open(plan->index_table, AccessShareLock);
     source->index = index_open(plan->index, AccessShareLock);
+    source->by_bitmap = plan->is_further && source->index->rd_rel->relam != BTREE_AM_OID;
     source->recompute = !ShowsBase(table, source->snapshot);
+    if (source->recompute || source->by_bitmap)
+        PrepareFilter(source);
+    Bitmapset *read = bms_union(needed, source->filtered);
+    source->needed = palloc_array(int, table->column_count);
+    for (int member = -1; (member = bms_next_member(read, member)) >= 0;)
+        source->needed[source->needed_count++] = member;
     if (source->recompute) {
-        PrepareRecomputation(source);
+        source->batch_memory = AllocSetContextCreate(
+            source->memory, "index_table recomputed entries", ALLOCSET_DEFAULT_SIZES);
         return;
     }
     OpenParts(source);
@@ -345,8 +340,9 @@ void RestartEntries(EntrySource *source) {
         StopRecomputation(source);
         return;
     }
-    if (source->runtime_key_count > 0) {
+    if (source->runtime_context)
         ResetExprContext(source->runtime_context);
+    if (source->runtime_key_count > 0) {
         ExecIndexEvalRuntimeKeys(source->runtime_context, source->runtime_keys,
                                  source->runtime_key_count);
     }
@@ -363,9 +359,11 @@ bool ReadEntry(EntrySource *source) {
     } else {
         while (source->current < source->part_count) {
             EntryPart *part = &source->parts[source->current];
-            found = source->index_only ? ReadFromIndex(source, part) : ReadFromHeap(source, part);
+            found = ReadFromPart(source, part);
             if (found || FindPart(source) >= 0 || source->current == source->part_count - 1)
                 break;
+            if (part->bitmap)
+                ResetEntryBitmap(part->bitmap);
             source->current++;
             StartPart(source);
         }
@@ -375,17 +373,19 @@ bool ReadEntry(EntrySource *source) {
 }
 
 void EndEntrySource(EntrySource *source) {
-    if (source->recompute) {
+    if (source->recompute)
         StopRecomputation(source);
+    if (source->filter_slot)
         ExecDropSingleTupleTableSlot(source->filter_slot);
-    }
     for (EntryPart &part : std::span(source->parts, source->part_count)) {
         if (BufferIsValid(part.visibility))
             ReleaseBuffer(part.visibility);
-        if (part.scan) {
+        if (part.slot)
             ExecDropSingleTupleTableSlot(part.slot);
+        if (part.bitmap)
+            EndEntryBitmap(part.bitmap);
+        if (part.scan)
             index_endscan(part.scan);
-        }
         index_close(part.index, NoLock);
         table_close(part.rel, NoLock);
     }

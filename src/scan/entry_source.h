@@ -1,4 +1,4 @@
-// Where a scan gets its entries from: a B-tree of the index table, or, where the index table does
+// Where a scan gets its entries from: an index of the index table, or, where the index table does
 // not show what the snapshot sees, the base table itself.
 #pragma once
 
@@ -21,31 +21,37 @@ struct EntrySource {
     int needed_count;
     int *needed; // positions that are read
 
-    // Through the B-tree.
-    Relation rel;   // the index table
-    Relation index; // its B-tree
+    // Through the index.
+    Relation rel; // the index table
+    Relation index;
+    bool by_bitmap; // the access method says where entries are, in bitmaps
+    struct BitmapKeys *bitmap_keys;
     int part_count; // partitions of the index table, itself where it is not partitioned
     struct EntryPart *parts;
     int current;     // part being scanned
-    bool index_only; // what is needed is in the B-tree
+    bool index_only; // what is needed is in the index, a B-tree
     ScanKey keys;
     int key_count;
     IndexRuntimeKeyInfo *runtime_keys;
     int runtime_key_count;
     ExprContext *runtime_context;
 
+    // Conditions that are checked on entries.
+    ExprState *filter;
+    TupleTableSlot *filter_slot;
+    Bitmapset *filtered; // positions that these look at
+
     // From the base table.
     bool recompute;
     EntryScan recomputation;
     bool is_recomputing;
-    ExprState *filter;
-    TupleTableSlot *filter_slot;
     TupleDesc batch_descriptor;
     MemoryContext batch_memory;
     List *batch; // of entries
     int next;    // of the batch
 
     uint64 entries_read;
+    uint64 entries_removed; // that the index found, and did not meet the conditions
     uint64 heap_fetches;
 };
 

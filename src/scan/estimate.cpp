@@ -1,6 +1,7 @@
 #include "scan/estimate.h"
 
 #include "compat/compat.h"
+#include "scan/further_indexes.h"
 #include "scan/multi_valued.h"
 #include "scan/or_clause.h"
 #include "scan/planner.h"
@@ -24,6 +25,7 @@ constexpr double kTarget = 15;
 constexpr double kProbe = 3;         // to probe it again
 constexpr double kNativeFetch = 1.5; // to fetch a row through a local index
 constexpr double kHashed = 0.25;     // to scan and hash a row natively
+constexpr double kFiltered = 0.1;    // to scan a row natively where no index serves
 constexpr int kManyPartitions = 1000;
 constexpr double kUnknownRows = 1000000;
 
@@ -132,20 +134,34 @@ double CountUnpruned(PlannerInfo *root, RelOptInfo *rel, const CandidateSet *set
     return Max(total, native.nparts) * live / native.nparts;
 }
 
-// What reading entries and their rows costs, with `lookups` more keys to be found.
-double CostOfRows(const Situation &situation, double entries, double lookups) {
-    return kScan + lookups * kLookup + entries * (kEntry + kFetch) +
-           Min(entries, situation.partitions) * kOpenLeaf;
+// What reading entries and the rows of some of them costs, with `lookups` more keys to be found.
+double CostOfRows(const Situation &situation, double entries, double rows, double lookups) {
+    return kScan + lookups * kLookup + entries * kEntry + rows * kFetch +
+           Min(rows, situation.partitions) * kOpenLeaf;
 }
 
-// What reading `entries` entries and their rows costs; natively as many rows are fetched.
+// What PostgreSQL pays for lack of an index. Next to an index table's own B-tree it is taken to
+// have one; owners' indexes are there for conditions that need a particular kind.
+double CostOfFiltering(const Situation &situation, const Candidate *candidate) {
+    if (!candidate->further || candidate->further->has_local)
+        return 0;
+    return situation.rel->tuples * kFiltered;
+}
+
+// What reading `entries` entries and the rows of `rows` of them costs; natively as many rows are
+// fetched.
 void ConsiderRows(const Situation &situation, const Candidate *candidate, double entries,
-                  Costs *best) {
-    double native = situation.native_start;
+                  double rows, Costs *best) {
+    double native = situation.native_start + CostOfFiltering(situation, candidate);
     if (HoldsAll(situation, candidate))
-        Consider(best, kScan + entries * kEntry, native + entries * kEntry, entries);
+        Consider(best, kScan + entries * kEntry, native + rows * kEntry, rows);
     else
-        Consider(best, CostOfRows(situation, entries, 0), native + entries * kNativeFetch, entries);
+        Consider(best, CostOfRows(situation, entries, rows, 0), native + rows * kNativeFetch, rows);
+}
+
+void ConsiderEntries(const Situation &situation, const Candidate *candidate, double entries,
+                     Costs *best) {
+    ConsiderRows(situation, candidate, entries, entries, best);
 }
 
 // The planner matches the clauses with the candidates, as if it had come that far.
@@ -164,9 +180,10 @@ void ConsiderClauses(const Situation &situation, Costs *best) {
                 continue;
             if (path->indexclauses != NIL)
                 ConsiderRows(situation, &candidate,
-                             clamp_row_est(path->indexselectivity * candidate.entries), best);
-            else if (candidate.table->predicate)
-                ConsiderRows(situation, &candidate, candidate.entries, best);
+                             clamp_row_est(path->indexselectivity * candidate.info->tuples),
+                             CountFetchedRows(root, &candidate, path), best);
+            else if (candidate.info->indpred != NIL)
+                ConsiderEntries(situation, &candidate, candidate.info->tuples, best);
         }
     }
     for (const Candidate &candidate : std::span(set->candidates, set->count))
@@ -175,8 +192,14 @@ void ConsiderClauses(const Situation &situation, Costs *best) {
                                              lfirst_node(RestrictInfo, cell))) {
                 double share = clause_selectivity(root, reinterpret_cast<Node *>(element), 0,
                                                   JOIN_INNER, nullptr);
-                ConsiderRows(situation, &candidate, clamp_row_est(share * candidate.entries), best);
+                ConsiderEntries(situation, &candidate, clamp_row_est(share * candidate.entries),
+                                best);
             }
+}
+
+const Candidate *FindInfo(const CandidateSet *set, const IndexOptInfo *info) {
+    return std::find_if(set->candidates, set->candidates + set->count,
+                        [&](const Candidate &candidate) { return candidate.info == info; });
 }
 
 // Conditions on different keys joined by OR.
@@ -187,13 +210,16 @@ void ConsiderOrs(const Situation &situation, Costs *best) {
         List *arms = MatchOr(situation.root, rel, lfirst_node(RestrictInfo, cell));
         if (arms == NIL)
             continue;
-        double entries = 0;
+        double entries = 0, rows = 0, filtering = 0;
         foreach (arm, arms) {
             IndexPath *path = lfirst_node(IndexPath, arm);
+            const Candidate *candidate = FindInfo(situation.set, path->indexinfo);
             entries += clamp_row_est(path->indexselectivity * path->indexinfo->tuples);
+            rows += CountFetchedRows(situation.root, candidate, path);
+            filtering = Max(filtering, CostOfFiltering(situation, candidate));
         }
-        Consider(best, CostOfRows(situation, entries, 0),
-                 situation.native_start + entries * kNativeFetch, entries);
+        Consider(best, CostOfRows(situation, entries, rows, 0),
+                 situation.native_start + filtering + rows * kNativeFetch, rows);
     }
 }
 
@@ -239,7 +265,7 @@ void ConsiderOrder(const Situation &situation, Costs *best) {
     for (const Candidate &candidate : std::span(set->candidates, set->count)) {
         const IndexOptInfo *info = candidate.info;
         if (candidate.is_partitioned || candidate.table->key.multi_valued >= 0 ||
-            (info->indpred != NIL && !info->predOK))
+            !info->sortopfamily || (info->indpred != NIL && !info->predOK))
             continue;
         int column = 0;
         double bound = candidate.entries;
@@ -279,7 +305,7 @@ void ConsiderOrder(const Situation &situation, Costs *best) {
         if (is_range && list_length(rel->baserestrictinfo) <= column + 2)
             filter = 1;
         double entries = Min(root->limit_tuples / filter, bound);
-        ConsiderRows(situation, &candidate, clamp_row_est(entries), best);
+        ConsiderEntries(situation, &candidate, clamp_row_est(entries), best);
     }
 }
 
@@ -361,7 +387,7 @@ void ConsiderEachJoin(const Situation &situation, Costs *best) {
             double native =
                 situation.native_start + rows * kNativeFetch +
                 Min(lookups * situation.partitions * kProbe, situation.rel->tuples * kHashed);
-            Consider(best, CostOfRows(situation, rows, lookups), native, rows);
+            Consider(best, CostOfRows(situation, rows, rows, lookups), native, rows);
         }
     }
 }
@@ -402,7 +428,8 @@ bool HasParameters(const Clauses *clauses) {
 bool FindsOneEntry(const CandidateSet *set, const Clauses *clauses) {
     for (const Candidate &candidate : std::span(set->candidates, set->count)) {
         const IndexTable *table = candidate.table;
-        bool is_bound = table->is_unique && !table->predicate && table->key.multi_valued < 0;
+        bool is_bound = !candidate.further && table->is_unique && !table->predicate &&
+                        table->key.multi_valued < 0;
         for (int i = 0; is_bound && i < table->key.count; i++) {
             is_bound = false;
             ListCell *cell;
@@ -416,6 +443,19 @@ bool FindsOneEntry(const CandidateSet *set, const Clauses *clauses) {
 }
 
 } // namespace
+
+double CountFetchedRows(PlannerInfo *root, const Candidate *candidate, const IndexPath *path) {
+    double share = path->indexselectivity;
+    if (candidate->further && candidate->further->by_bitmap && path->indexclauses != NIL) {
+        List *clauses = NIL;
+        ListCell *cell;
+        foreach (cell, path->indexclauses)
+            clauses = lappend(clauses, lfirst_node(IndexClause, cell)->rinfo);
+        share = Min(share, clauselist_selectivity(root, clauses, path->indexinfo->rel->relid,
+                                                  JOIN_INNER, nullptr));
+    }
+    return clamp_row_est(share * candidate->info->tuples);
+}
 
 bool IsWorthwhile(PlannerInfo *root, RelOptInfo *rel, CandidateSet *set, const Clauses *clauses) {
     const Bitmapset *selected = compat::SelectedColumns(root, root->simple_rte_array[rel->relid]);

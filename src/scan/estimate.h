@@ -10,4 +10,8 @@ namespace index_table {
 // expects. Under ScanPolicy::Force, whether the candidates can be used at all.
 bool IsWorthwhile(PlannerInfo *root, RelOptInfo *rel, CandidateSet *set, const Clauses *clauses);
 
+// The rows that the entries of an index path lead to, those that do not meet its conditions left
+// out.
+double CountFetchedRows(PlannerInfo *root, const Candidate *candidate, const IndexPath *path);
+
 } // namespace index_table

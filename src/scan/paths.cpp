@@ -5,6 +5,8 @@
 
 #include "compat/compat.h"
 #include "scan/candidates.h"
+#include "scan/estimate.h"
+#include "scan/further_indexes.h"
 #include "scan/multi_valued.h"
 #include "scan/or_clause.h"
 #include "scan/planner.h"
@@ -45,20 +47,37 @@ CustomPath *Wrap(const Path *path) {
 }
 
 // What the rows of an index path cost beyond what the planner has counted.
-Cost CostOfFetching(const Candidate *candidate, const IndexPath *path) {
-    return clamp_row_est(path->indexselectivity * candidate->entries) * kOperatorsPerEntry *
-           cpu_operator_cost;
+Cost CostOfFetching(PlannerInfo *root, const Candidate *candidate, const IndexPath *path) {
+    return CountFetchedRows(root, candidate, path) * kOperatorsPerEntry * cpu_operator_cost;
 }
 
-void AddIndexPath(RelOptInfo *rel, IndexPath *path) {
+// A bitmap is complete before the first entry comes. What the planner has counted for pages of the
+// base table is for every entry that is read, of which only those that meet the conditions lead
+// there.
+void CostBitmap(PlannerInfo *root, const Candidate *candidate, const IndexPath *path,
+                CustomPath *custom) {
+    double entries = clamp_row_est(path->indexselectivity * candidate->info->tuples);
+    double share = Min(1, CountFetchedRows(root, candidate, path) / entries);
+    Cost index = Min(path->indextotalcost, custom->path.total_cost);
+    custom->path.startup_cost = Max(custom->path.startup_cost, index);
+    custom->path.total_cost =
+        index + (custom->path.total_cost - index) * share + entries * cpu_tuple_cost;
+}
+
+void AddIndexPath(PlannerInfo *root, RelOptInfo *rel, IndexPath *path) {
     const Candidate *candidate = FindCandidate(rel, path->indexinfo);
     if (!candidate)
         return;
+    bool by_bitmap = candidate->further && candidate->further->by_bitmap;
+    if (by_bitmap && path->indexclauses == NIL && candidate->further->predicate == NIL)
+        return; // all of it, in no order
     CustomPath *custom = Wrap(&path->path);
     if (candidate->is_partitioned)
         custom->path.pathkeys = NIL;
+    if (by_bitmap)
+        CostBitmap(root, candidate, path, custom);
     if (path->path.pathtype == T_IndexScan)
-        custom->path.total_cost += CostOfFetching(candidate, path);
+        custom->path.total_cost += CostOfFetching(root, candidate, path);
     add_path(rel, &custom->path);
 }
 
@@ -86,7 +105,7 @@ void AddElementPaths(PlannerInfo *root, RelOptInfo *rel, const CandidateSet *set
             IndexPath *path =
                 create_index_path(root, info, list_make1(clause), NIL, NIL, NIL,
                                   ForwardScanDirection, false, rel->lateral_relids, 1.0, false);
-            AddIndexPath(rel, path);
+            AddIndexPath(root, rel, path);
         }
     }
 }
@@ -107,7 +126,8 @@ void AddOrPaths(PlannerInfo *root, RelOptInfo *rel) {
         foreach (arm, arms) {
             IndexPath *path = lfirst_node(IndexPath, arm);
             custom->path.total_cost +=
-                path->path.total_cost + CostOfFetching(FindCandidate(rel, path->indexinfo), path);
+                path->path.total_cost +
+                CostOfFetching(root, FindCandidate(rel, path->indexinfo), path);
         }
         add_path(rel, &custom->path);
     }
@@ -142,7 +162,7 @@ void OnPathlist(PlannerInfo *root, RelOptInfo *rel, Index relid, RangeTblEntry *
     add_path(rel, &custom->path);
     foreach (cell, native)
         if (IsA(lfirst(cell), IndexPath))
-            AddIndexPath(rel, lfirst_node(IndexPath, cell));
+            AddIndexPath(root, rel, lfirst_node(IndexPath, cell));
     AddElementPaths(root, rel, set);
     if (!rel->lateral_relids)
         AddOrPaths(root, rel);
@@ -171,7 +191,7 @@ List *NeededColumns(const RelOptInfo *rel, List *clauses) {
     return attnos ? attnos : list_make1_int(TableOidAttributeNumber);
 }
 
-// The columns of the B-tree on the left of a condition.
+// The columns of the index on the left of a condition.
 List *QualColumns(const IndexClause *clause, Expr *qual) {
     if (!IsA(qual, RowCompareExpr))
         return list_make1_int(clause->indexcol + 1);
@@ -224,7 +244,9 @@ Plan *PlanScan(PlannerInfo *root, RelOptInfo *rel, CustomPath *best, List *targe
     if (IsA(linitial(paths), IndexPath)) {
         IndexPath *first = linitial_node(IndexPath, paths);
         plan.mode = first->path.pathtype == T_IndexOnlyScan ? ScanMode::Entries : ScanMode::Rows;
-        plan.direction = first->indexscandir;
+        // An index without an order has no direction either.
+        if (first->indexscandir == BackwardScanDirection)
+            plan.direction = BackwardScanDirection;
         plan.is_ordered = best->path.pathkeys != NIL;
         plan.sources = static_cast<SourcePlan *>(palloc0(sizeof(SourcePlan) * list_length(paths)));
         ListCell *cell;
@@ -234,6 +256,7 @@ Plan *PlanScan(PlannerInfo *root, RelOptInfo *rel, CustomPath *best, List *targe
             SourcePlan *source = &plan.sources[plan.source_count++];
             source->index_table = candidate->table->relid;
             source->index = candidate->info->indexoid;
+            source->is_further = candidate->further != nullptr;
             AddIndexClauses(&plan, source, path->indexclauses);
             NoteUse(candidate->table);
         }

@@ -27,6 +27,8 @@ constinit bool has_marks = false;
 constinit bool is_asking_natively = false;
 // Index tables that the plan being made reads.
 constinit List *used_index_tables = NIL;
+// Index tables that would be looked at if it were made again.
+constinit List *considered_index_tables = NIL;
 
 // --- Marking -----------------------------------------------------------------
 
@@ -139,6 +141,8 @@ CandidateSet *Decide(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte) {
         return nullptr;
     if (IsAnsweredByMinMax(root, rel->relid))
         return OfferCandidates(root, rel, base, AllColumns(rel));
+    for (const IndexTable *table : std::span(base->tables, base->table_count))
+        considered_index_tables = list_append_unique_oid(considered_index_tables, table->relid);
     Clauses clauses = CollectClauses(root, rel->relid);
     CandidateSet *set = OfferCandidates(root, rel, base, clauses.columns);
     if (!set || !IsWorthwhile(root, rel, set, &clauses))
@@ -226,6 +230,11 @@ void LockWithPlan(PlannedStmt *plan) {
     }
 }
 
+// An index that is made or dropped on an index table may make another plan the better one.
+void WatchIndexTables(PlannedStmt *plan) {
+    plan->relationOids = list_concat_unique_oid(plan->relationOids, considered_index_tables);
+}
+
 // References that the planner never came to, in parts of the query that cannot yield rows.
 void UnmarkRest(PlannedStmt *plan) {
     ListCell *cell;
@@ -238,6 +247,7 @@ void UnmarkRest(PlannedStmt *plan) {
 
 PlannedStmt *PlanMarked(Query *query, const char *text, int options, ParamListInfo params) {
     used_index_tables = NIL;
+    considered_index_tables = NIL;
     has_marks = false;
     is_asking_natively = false;
     // A cursor of SQL may be used in WHERE CURRENT OF, which looks for the partition's own scan.
@@ -250,6 +260,7 @@ PlannedStmt *PlanMarked(Query *query, const char *text, int options, ParamListIn
     if (has_marks) {
         UnmarkRest(plan);
         LockWithPlan(plan);
+        WatchIndexTables(plan);
     }
     return plan;
 }
@@ -260,6 +271,7 @@ PlannedStmt *OnPlanner(Query *query, const char *text, int options, ParamListInf
     bool outer_has_marks = has_marks;
     bool outer_is_asking = is_asking_natively;
     List *outer_used = used_index_tables;
+    List *outer_considered = considered_index_tables;
     PlannedStmt *plan = nullptr;
     PG_TRY();
     { plan = PlanMarked(query, text, options, params); }
@@ -269,6 +281,7 @@ PlannedStmt *OnPlanner(Query *query, const char *text, int options, ParamListInf
         has_marks = outer_has_marks;
         is_asking_natively = outer_is_asking;
         used_index_tables = outer_used;
+        considered_index_tables = outer_considered;
     }
     PG_END_TRY();
     return plan;

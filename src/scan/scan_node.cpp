@@ -13,6 +13,7 @@ struct Source {
     const IndexTable *table;
     EntrySource entries;
     LeafReader leaves;
+    Bitmapset *ordered; // positions by which the plan relies on the entries' order
     Datum *identity;
     bool *identity_nulls;
 };
@@ -69,15 +70,31 @@ TupleDesc BaseDescriptor(const IndexTableScan *scan) {
 
 // --- Beginning ---------------------------------------------------------------
 
+// The positions of an entry that an index has among its keys.
+Bitmapset *KeyPositions(const IndexTable *table, const SourcePlan *plan) {
+    if (!plan->is_further)
+        return bms_add_range(nullptr, 0, table->key.count - 1);
+    Bitmapset *positions = nullptr;
+    Relation rel = table_open(plan->index_table, AccessShareLock);
+    Relation index = index_open(plan->index, AccessShareLock);
+    const AttrNumber *stored = StoredColumns(table, rel);
+    for (int i = 0; i < table->column_count; i++)
+        for (int j = 0; j < index->rd_index->indnkeyatts; j++)
+            if (index->rd_index->indkey.values[j] == stored[i])
+                positions = bms_add_member(positions, i);
+    index_close(index, NoLock);
+    table_close(rel, NoLock);
+    return positions;
+}
+
 // The positions of an entry that the scan reads.
-Bitmapset *NeededPositions(const IndexTableScan *scan, const IndexTable *table) {
+Bitmapset *NeededPositions(const IndexTableScan *scan, const Source *source) {
+    const IndexTable *table = source->table;
     Bitmapset *needed = bms_make_singleton(table->partition_position());
     if (scan->plan.mode == ScanMode::Rows) {
         for (int i = 0; i < table->identity_count; i++)
             needed = bms_add_member(needed, table->identity[i].position);
-        for (int i = 0; scan->plan.is_ordered && i < table->key.count; i++)
-            needed = bms_add_member(needed, i);
-        return needed;
+        return bms_add_members(needed, source->ordered);
     }
     for (int i = 0; i < table->column_count; i++)
         if (list_member_int(scan->plan.columns, BaseColumn(table, i)))
@@ -88,8 +105,10 @@ Bitmapset *NeededPositions(const IndexTableScan *scan, const IndexTable *table) 
 void OpenSource(IndexTableScan *scan, Source *source, const SourcePlan *plan) {
     PlanState *node = &scan->css.ss.ps;
     source->table = GetIndexTable(plan->index_table);
+    if (scan->plan.is_ordered)
+        source->ordered = KeyPositions(source->table, plan);
     BeginEntrySource(&source->entries, source->table, plan, scan->plan.direction, node,
-                     NeededPositions(scan, source->table));
+                     NeededPositions(scan, source));
     if (source->entries.recompute)
         needs_this_backend = true;
     BeginLeafReader(&source->leaves, source->table, scan->css.ss.ss_currentRelation,
@@ -180,9 +199,8 @@ TupleTableSlot *ToBaseRow(IndexTableScan *scan, TupleTableSlot *row, const AttrM
 // Whether the row has the entry's key, as far as that consists of columns: where the plan relies on
 // the order, a row must not come at the place of a key that it no longer has.
 bool HasKey(IndexTableScan *scan, const Source *source, const OpenLeaf *leaf) {
-    const Key &key = source->table->key;
-    for (int i = 0; i < key.count; i++) {
-        AttrNumber attno = key.columns[i].attno;
+    for (int i = -1; (i = bms_next_member(source->ordered, i)) >= 0;) {
+        AttrNumber attno = BaseColumn(source->table, i);
         if (attno == 0)
             continue;
         Form_pg_attribute att = TupleDescAttr(BaseDescriptor(scan), attno - 1);
@@ -431,6 +449,8 @@ void ExplainSource(const SourcePlan &source, List *context, ExplainState *es) {
         name = quote_qualified_identifier(get_namespace_name(get_rel_namespace(source.index_table)),
                                           name);
     ExplainPropertyText("Index Table", name, es);
+    if (source.is_further)
+        ExplainPropertyText("Index", get_rel_name(source.index), es);
     if (source.quals == NIL)
         return;
     Node *condition = reinterpret_cast<Node *>(make_ands_explicit(source.quals));
@@ -456,10 +476,11 @@ void Explain(CustomScanState *node, List *ancestors, ExplainState *es) {
         ExplainPropertyText("Scan Direction", "Backward", es);
     if (!es->analyze || !scan->is_open)
         return;
-    uint64 entries = 0, heap_fetches = 0, partitions = scan->partitions_visited;
+    uint64 entries = 0, removed = 0, heap_fetches = 0, partitions = scan->partitions_visited;
     bool recomputed = false;
     for (const Source &source : std::span(scan->sources, scan->plan.source_count)) {
         entries += source.entries.entries_read;
+        removed += source.entries.entries_removed;
         heap_fetches += source.entries.heap_fetches;
         partitions += source.leaves.opened;
         recomputed = recomputed || source.entries.recompute;
@@ -468,6 +489,8 @@ void Explain(CustomScanState *node, List *ancestors, ExplainState *es) {
         ExplainPropertyText("Entries From", "base table", es);
     if (scan->plan.source_count > 0) {
         ExplainPropertyUInteger("Entries Read", nullptr, entries, es);
+        if (removed > 0)
+            ExplainPropertyUInteger("Entries Removed by Index Recheck", nullptr, removed, es);
         if (scan->plan.mode == ScanMode::Rows)
             ExplainPropertyUInteger("Rows Fetched", nullptr, scan->rows_fetched, es);
         if (scan->stale_entries > 0 || es->format != EXPLAIN_FORMAT_TEXT)

@@ -81,18 +81,29 @@ bool OnRelationStats(PlannerInfo *root, RangeTblEntry *rte, AttrNumber attno,
     return previous_relation_stats && previous_relation_stats(root, rte, attno, statistics);
 }
 
-// Expressions of keys.
+// The column of the indexed table that an index column is; 0 for an expression.
+AttrNumber IndexedColumn(Oid index, AttrNumber attno) {
+    HeapTuple tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(index));
+    if (!HeapTupleIsValid(tuple))
+        return 0;
+    Form_pg_index form = reinterpret_cast<Form_pg_index>(GETSTRUCT(tuple));
+    AttrNumber column = attno <= form->indnatts ? form->indkey.values[attno - 1] : 0;
+    ReleaseSysCache(tuple);
+    return column;
+}
+
+// Expressions of keys, which are columns of the index table. Those of an index on it have
+// statistics of their own.
 bool OnIndexStats(PlannerInfo *root, Oid index, AttrNumber attno, VariableStatData *statistics) {
     if (IsPlanningScans()) {
         Oid relid = IndexGetRelation(index, true);
-        const IndexTable *table = OidIsValid(relid) ? FindIndexTable(relid) : nullptr;
-        if (table && attno <= table->key.count) {
-            HeapTuple tuple = FindStatistics(relid, StoredColumn(table, attno - 1));
-            if (HeapTupleIsValid(tuple)) {
-                statistics->statsTuple = tuple;
-                statistics->freefunc = ReleaseSysCache;
-                return true;
-            }
+        AttrNumber column =
+            OidIsValid(relid) && FindIndexTable(relid) ? IndexedColumn(index, attno) : 0;
+        HeapTuple tuple = column > 0 ? FindStatistics(relid, column) : nullptr;
+        if (HeapTupleIsValid(tuple)) {
+            statistics->statsTuple = tuple;
+            statistics->freefunc = ReleaseSysCache;
+            return true;
         }
     }
     return previous_index_stats && previous_index_stats(root, index, attno, statistics);

@@ -30,13 +30,13 @@ my $chunk = 200;
 my $node = new_node('queries',
 	conf => "max_locks_per_transaction = 256\nshared_buffers = 64MB\nrestart_after_crash = on\ndeadlock_timeout = 100ms\njit = off\n");
 my %features = (
-	citext => has_extension($node, 'citext'),
+	(map { $_ => has_extension($node, $_) } qw(citext pg_trgm btree_gist)),
 	icu => $node->safe_psql('postgres', "SELECT count(*) FROM pg_collation WHERE collprovider = 'i'") > 0);
 my $version = $node->safe_psql('postgres', 'SHOW server_version_num');
 my $directory = PostgreSQL::Test::Utils::tempdir();
 my $preload = 'session_preload_libraries=index_table';
 
-my %count = map { $_ => 0 } qw(queries explained scans through only all recomputed failing skipped rows probes failing_probes);
+my %count = map { $_ => 0 } qw(queries explained scans through only further all recomputed failing skipped rows probes failing_probes);
 my $failures = 0;
 
 # --- Running ------------------------------------------------------------------------
@@ -192,6 +192,7 @@ sub compare
 		$count{scans}++ if $plan =~ /Custom Scan \(/;
 		$count{through}++ if $plan =~ /Custom Scan \(Index Table Scan/;
 		$count{only}++ if $plan =~ /Custom Scan \(Index Table Only/;
+		$count{further}++ if $plan =~ /^ *Index: /m;
 		$count{recomputed}++ if $plan =~ /Entries From: base table/;
 		$count{all}++ if $plan =~ /Custom Scan \(All Partitions/;
 		my $expected = result($query, $off);
@@ -500,6 +501,7 @@ if ($parts{rest})
 	cmp_ok($count{scans}, '>', $count{explained} / 3, 'index tables were used');
 	cmp_ok($count{through}, '>', $count{explained} / 10, 'rows were found through entries');
 	cmp_ok($count{only}, '>', $count{explained} / 100, 'entries alone were read');
+	cmp_ok($count{further}, '>', $count{explained} / 100, q(owners' indexes were used));
 }
 cmp_ok($count{failing}, '<', $count{queries} / 20, 'few queries fail');
 cmp_ok($count{failing_probes}, '<', $count{probes} / 5 + 1, 'few queries in the midst of changes fail');

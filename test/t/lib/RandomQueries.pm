@@ -73,6 +73,35 @@ BEGIN
 	RETURN result;
 END $$;
 
+-- Indexes of all access methods on an index table, where its columns allow them.
+CREATE FUNCTION further_indexes(name text, seed float8) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE c record; method text; definition text;
+BEGIN
+	PERFORM setseed(seed);
+	FOR c IN SELECT quote_ident(attname) AS name, typcategory AS category FROM pg_attribute JOIN pg_type t ON t.oid = atttypid
+	          WHERE attrelid = to_regclass(name) AND attnum > 0 AND NOT attisdropped ORDER BY attnum LOOP
+		CONTINUE WHEN random() < 0.5;
+		method := (ARRAY['btree', 'hash', 'brin', 'gist', 'spgist', 'gin'])[1 + floor(random() * 6)];
+		IF c.category = 'A' THEN method := 'gin'; END IF;
+		CONTINUE WHEN c.name = 'big' AND method NOT IN ('gin', 'hash'); -- its values are too long
+		definition := CASE WHEN c.category <> 'S' OR random() < 0.7 THEN c.name WHEN random() < 0.5 THEN format('lower(%s)', c.name) ELSE format('left(%s, 2)', c.name) END;
+		definition := definition || CASE
+			WHEN method IN ('gin', 'gist') AND c.category = 'S' AND random() < 0.8 THEN format(' %s_trgm_ops', method)
+			WHEN method = 'btree' THEN (ARRAY['', ' DESC', ' NULLS FIRST', ' DESC NULLS LAST'])[1 + floor(random() * 4)] ELSE '' END;
+		IF method IN ('btree', 'brin', 'gist') AND random() < 0.4 THEN
+			definition := definition || (SELECT ', ' || quote_ident(attname) FROM pg_attribute
+			                              WHERE attrelid = to_regclass(name) AND attnum > 0 AND NOT attisdropped AND attname <> 'big' ORDER BY random() LIMIT 1);
+		END IF;
+		definition := format('CREATE INDEX ON %s USING %s (%s)%s', name, method, definition,
+			CASE WHEN random() < 0.15 THEN format(' WHERE %s IS NOT NULL', c.name) ELSE '' END);
+		BEGIN
+			EXECUTE definition;
+		EXCEPTION WHEN OTHERS THEN
+			NULL; -- a type without such an operator class
+		END;
+	END LOOP;
+END $$;
+
 -- A query in which nothing may come between: off and force must agree.
 CREATE TABLE probe (number serial, query text);
 CREATE SEQUENCE probes;
@@ -146,7 +175,7 @@ sub generate
 {
 	my (%features) = @_;
 	my $setup = "SET client_min_messages = error;\nCREATE TYPE mood AS ENUM ('sad', 'ok', 'happy');\nCREATE DOMAIN tag_list AS text[];\n";
-	$setup .= "CREATE EXTENSION citext;\n" if $features{citext};
+	$setup .= "CREATE EXTENSION $_;\n" foreach grep { $features{$_} } qw(citext pg_trgm btree_gist);
 	$setup .= "CREATE COLLATION caseless (provider = icu, locale = 'und-u-ks-level2', deterministic = false);\n"
 	  if $features{icu};
 	$setup .= "CREATE EXTENSION index_table;\n$RandomTables::helpers$functions";
@@ -166,6 +195,7 @@ sub generate
 		$base->{own_tables} = \@own;
 		foreach my $table (@own)
 		{
+			$table->{create} .= "SELECT further_indexes(" . quote_literal($table->{name}) . ', ' . sprintf('%.4f', rand()) . ");\n" if chance(0.6);
 			if (chance(0.5)) { $setup .= $table->{create}; }
 			else { $finish .= $table->{create}; }
 		}
@@ -422,6 +452,19 @@ sub atom
 	return "$sql IS " . pick('', 'NOT ') . 'NULL' if $what < 0.77;
 	return "$sql IS " . pick('', 'NOT ') . 'DISTINCT FROM ' . $value->() if $what < 0.8;
 	return "($sql = " . $value->() . " OR $sql " . pick('=', '=', '>', 'IS NULL AND true OR ' . $sql . ' =') . ' ' . $value->() . ')' if $what < 0.86;
+	if ($operand->{is_text} && !$operand->{caseless} && chance(0.5))
+	{
+		my $part = sub {
+			my ($chars) = pick(@{ $operand->{values} }) =~ /(\w{1,4})\w*'?$/;
+			return $chars // 'a';
+		};
+		my $which = rand();
+		return "$sql LIKE " . constant({ %$operand, values => [ map { "'%" . $part->() . "%'" } 1 .. 3 ] }) if $which < 0.5 && $operand->{type} eq 'text';
+		return "$sql LIKE ANY (ARRAY['%" . $part->() . "%', '" . $part->() . "%', NULL])" if $which < 0.6;
+		return "$sql " . pick('LIKE', 'ILIKE', 'NOT LIKE') . " '%" . $part->() . "%" . pick('', $part->()) . "'" if $which < 0.85;
+		return "($sql LIKE '%" . $part->() . "%' OR $sql LIKE '%" . $part->() . "')" if $which < 0.93;
+		return "$sql ~ '" . $part->() . "'";
+	}
 	if ($operand->{is_text} && !$operand->{caseless})
 	{
 		my $prefix = pick('a', 'A', 'b', 'Z', 'Zo', 'u1', 'x', 'k1', '');
@@ -1012,6 +1055,7 @@ sub settings
 	push @settings, 'SET ' . ($version >= 160000 ? 'debug_parallel_query' : 'force_parallel_mode') . ' = on' if chance(0.1);
 	push @settings, 'SET parallel_setup_cost = 0', 'SET parallel_tuple_cost = 0', 'SET min_parallel_table_scan_size = 0', 'SET min_parallel_index_scan_size = 0' if chance(0.15);
 	push @settings, 'SET enable_partitionwise_join = on', 'SET enable_partitionwise_aggregate = on' if chance(0.15);
+	push @settings, 'SET work_mem = \'64kB\'' if chance(0.1);
 	push @settings, 'SET jit = off';
 	return @settings;
 }
