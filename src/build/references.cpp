@@ -283,7 +283,7 @@ List *NumbersOf(List *leaving) {
 void Remove(Oid base, List *leaving, Removal removal, List *vanishing, bool just_check) {
     ListCell *cell;
     foreach (cell, leaving != NIL ? ListIndexTables(base) : NIL) {
-        if (!LockIfReferenced(lfirst_oid(cell)))
+        if (!LockIfTriggersLook(lfirst_oid(cell)))
             continue;
         const IndexTable *table = GetIndexTable(lfirst_oid(cell));
         Relation rel = relation_open(table->relid, NoLock);
@@ -336,16 +336,29 @@ void NoteRemoved(RemovedEntries *removed, const Datum *values, const bool *nulls
     removed->count++;
 }
 
-bool LockIfReferenced(Oid index_table) {
+namespace {
+
+// Those of a deferrable constraint look at entries when the transaction ends.
+bool HasDeferrableConstraint(Relation rel) {
+    const TriggerDesc *triggers = rel->trigdesc;
+    return triggers && std::any_of(triggers->triggers, triggers->triggers + triggers->numtriggers,
+                                   [](const Trigger &trigger) {
+                                       return trigger.tgfoid == F_UNIQUE_KEY_RECHECK;
+                                   });
+}
+
+} // namespace
+
+bool LockIfTriggersLook(Oid index_table) {
     // One that is being built is not unique yet, and locked for long.
     if (OidIsValid(RecordedLog(index_table)))
         return false;
     Relation rel = try_relation_open(index_table, RowExclusiveLock);
     if (!rel)
         return false;
-    bool is_referenced = IsReferenced(rel);
+    bool triggers_look = IsReferenced(rel) || HasDeferrableConstraint(rel);
     relation_close(rel, NoLock);
-    return is_referenced;
+    return triggers_look;
 }
 
 void CheckAfterRepair(RemovedEntries *removed) {
@@ -371,7 +384,7 @@ void RemoveReferenced(Oid base, List *leaving, bool just_check) {
 void ForgetReferenced(Oid base, List *leaving) {
     ListCell *cell;
     foreach (cell, leaving != NIL ? ListIndexTables(base) : NIL)
-        if (LockIfReferenced(lfirst_oid(cell)))
+        if (LockIfTriggersLook(lfirst_oid(cell)))
             ForgetRetiredNumbers(lfirst_oid(cell), NumbersOf(leaving));
 }
 
@@ -389,6 +402,12 @@ void RenumberReferenced(Oid leaf) {
     AddLeaving(&leaving, leaf, get_rel_name(leaf));
     RenumberPartition(leaf);
     ForgetReferenced(number->base, leaving);
+}
+
+void FollowConstraints(Oid relid) {
+    if (OidIsValid(RecordedBase(relid)) && ListRetiredNumbers(relid) != NIL &&
+        LockIfTriggersLook(relid))
+        SweepEntries(GetIndexTable(relid));
 }
 
 void FollowForeignKeys(Oid referencing) {

@@ -1,8 +1,9 @@
-// What foreign keys that point at an index table demand beyond what their triggers see.
+// What foreign keys that point at an index table, and deferrable constraints, demand beyond what
+// their triggers see.
 //
-// To PostgreSQL such a foreign key points at an ordinary table. It finds entries that do not exist
-// any more, those of partitions that have gone, and takes whoever mends entries for one who changes
-// keys. So where foreign keys point at an index table, no dead entries are stored in it: they are
+// To PostgreSQL an index table is an ordinary table. These triggers find entries that do not exist
+// any more, those of partitions that have gone, and a foreign key's take whoever mends entries for
+// one who changes keys. So where there are such triggers, no dead entries are stored: they are
 // removed together with the partition, past the triggers, after rows that refer to them were looked
 // for in one query for each foreign key.
 #pragma once
@@ -22,9 +23,9 @@ struct RemovedEntries {
 RemovedEntries *BeginRemoval(const IndexTable *table);
 void NoteRemoved(RemovedEntries *removed, const Datum *values, const bool *nulls);
 
-// Whether foreign keys point at an index table. Locks it as writers do, until the transaction ends:
-// nobody makes another one meanwhile.
-bool LockIfReferenced(Oid index_table);
+// Whether foreign keys point at an index table, or it has deferrable constraints. Locks it as
+// writers do, until the transaction ends: nobody makes another one meanwhile.
+bool LockIfTriggersLook(Oid index_table);
 
 // Raises 23503 where a row refers to a removed entry whose key has no entry any more.
 void CheckAfterRepair(RemovedEntries *removed);
@@ -49,5 +50,8 @@ void RenumberReferenced(Oid leaf);
 // After a command that may have made a table refer to an index table: removes dead entries, which
 // the foreign key may have met. Raises 23503 where a row refers to one of them.
 void FollowForeignKeys(Oid referencing);
+
+// After a command that may have given an index table a deferrable constraint: removes dead entries.
+void FollowConstraints(Oid relid);
 
 } // namespace index_table

@@ -185,7 +185,7 @@ int64 RepairEntries(Relation base, const IndexTable *table) {
     EntryCollector collector = BeginCollecting(table);
     EntryWriter *writer = OpenWriter(table, false, CurrentMemoryContext);
     // An entry that is written anew must not take references with it.
-    RemovedEntries *removed = LockIfReferenced(table->relid) ? BeginRemoval(table) : nullptr;
+    RemovedEntries *removed = LockIfTriggersLook(table->relid) ? BeginRemoval(table) : nullptr;
     if (removed && writer)
         IgnoreReferences(writer);
     auto consume = [&](HeapTuple row, TupleDesc descriptor) {
@@ -249,7 +249,7 @@ SQL_FUNCTION(index_table_repair) {
     bool has_strangers = list_difference_oid(FindLeaves(table->base, AccessShareLock),
                                              ListPartitions(table->base)) != NIL;
     // Dead entries are no problems, but should go.
-    RemovedEntries *removed = LockIfReferenced(table->relid) ? BeginRemoval(table) : nullptr;
+    RemovedEntries *removed = LockIfTriggersLook(table->relid) ? BeginRemoval(table) : nullptr;
     SweepEntries(table, removed);
     if (removed)
         CheckAfterRepair(removed);

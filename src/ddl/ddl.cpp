@@ -364,6 +364,7 @@ void FollowAlterTable(AlterTableStmt *statement) {
         case AT_AddConstraint:
         case AT_ValidateConstraint:
             FollowForeignKeys(relid);
+            FollowConstraints(relid);
             break;
         case AT_ChangeOwner:
             ChangeOwner(relid, command->newowner);
