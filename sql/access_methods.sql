@@ -293,7 +293,7 @@ SELECT format('CREATE TABLE wide_p%s PARTITION OF wide FOR VALUES WITH (MODULUS 
 INSERT INTO wide SELECT i, i, ARRAY['u' || i % 4, 'v' || i % 3, 'w'], repeat('x', 1900) FROM generate_series(1, 6000) AS i;
 SELECT index_table.create('wide', 'k', 'denormalized');
 INSERT INTO recomputation VALUES ('wide_by_k', 'k, partition_id, id, tags, filler', 'wide b', 'true');
-CREATE INDEX wide_tags ON wide_by_k USING gin (tags) WHERE k > 1000;
+CREATE INDEX wide_tags ON wide_by_k USING gin (tags) WHERE k % 7 > 0;
 CREATE INDEX wide_filler ON wide_by_k USING hash (filler);
 UPDATE wide SET filler = 'y' WHERE id % 5 = 0;
 SET work_mem = '64kB';
@@ -306,17 +306,17 @@ BEGIN
     END LOOP;
     RETURN found;
 END $$;
-SELECT removes($$ SELECT id FROM wide WHERE tags @> '{u1}' AND k > 1000 $$);
-SELECT * FROM same($$ SELECT * FROM wide WHERE tags @> '{w}' AND k > 1000 AND k <> 1003 $$);
-SELECT * FROM same($$ SELECT id FROM wide WHERE tags @> '{u1}' AND k > 1000 $$);
+SELECT removes($$ SELECT id FROM wide WHERE tags @> '{u1}' AND k % 7 > 0 $$);
+SELECT * FROM same($$ SELECT * FROM wide WHERE tags @> '{w}' AND k % 7 > 0 AND k <> 1003 $$);
+SELECT * FROM same($$ SELECT id FROM wide WHERE tags @> '{u1}' AND k % 7 > 0 $$);
 SELECT * FROM same($$ SELECT k, tags FROM wide WHERE filler = repeat('x', 1900) AND tags <> '{}' $$);
 RESET work_mem;
 
 -- Partitions that are gone: their entries show nothing.
 TRUNCATE wide_p3;
 ALTER TABLE wide DETACH PARTITION wide_p5;
-SELECT * FROM same($$ SELECT id FROM wide WHERE tags @> '{u1}' AND k > 1000 $$);
-SELECT * FROM same($$ SELECT * FROM wide WHERE tags @> '{v1}' AND k > 1000 $$);
+SELECT * FROM same($$ SELECT id FROM wide WHERE tags @> '{u1}' AND k % 7 > 0 $$);
+SELECT * FROM same($$ SELECT * FROM wide WHERE tags @> '{v1}' AND k % 7 > 0 $$);
 
 -- Amid a change of the base table entries are made from it, in the order that the plan relies on.
 CREATE INDEX all_town_name_again ON visits_all (town DESC NULLS LAST, name);

@@ -137,6 +137,16 @@ DELETE FROM guests;
 DELETE FROM teams WHERE id IN (11, 12, 4);
 SELECT * FROM members ORDER BY id;
 SELECT * FROM differences();
+-- After an action, statements of the same transaction are checked at their own end, still.
+BEGIN;
+UPDATE customers SET email = email || ' again' WHERE id = 90;
+SAVEPOINT before;
+INSERT INTO customers VALUES (99, 'new 90 again');
+\echo :SQLSTATE
+ROLLBACK TO before;
+DELETE FROM customers WHERE id = 90;
+COMMIT;
+SELECT * FROM differences();
 -- Both sides in one statement.
 INSERT INTO guests VALUES (1, 'x');
 WITH gone AS (DELETE FROM teams WHERE id = 1) DELETE FROM guests;

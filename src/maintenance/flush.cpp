@@ -63,13 +63,20 @@ void CarryOut(ChangeBuffer *buffer, const NetChanges &net, MemoryContext batch, 
     EntryWriter *writer = OpenWriter(buffer->table, more_to_come, batch);
     if (!writer)
         return;
+    // Foreign keys that point at the index table act within this, and nobody else.
+    ActiveStatement flushing;
+    EnterStatement(&flushing, nullptr, InvalidOid);
     PG_TRY();
     {
         WriteEntries(writer, buffer, net, more_to_come);
         CloseWriter(writer);
+        LeaveStatement(&flushing);
     }
     PG_CATCH();
-    { RethrowError(writer); }
+    {
+        LeaveStatement(&flushing);
+        RethrowError(writer);
+    }
     PG_END_TRY();
 }
 
