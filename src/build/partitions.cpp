@@ -3,6 +3,7 @@
 #include "build/collect.h"
 #include "build/online.h"
 #include "build/query.h"
+#include "maintenance/departure.h"
 
 namespace index_table {
 namespace {
@@ -168,6 +169,7 @@ void CollectRows(Relation base, const IndexTable *table, Oid leaf, Progress *pro
 // Enters the rows of a leaf that joined with rows.
 int64 EnterRows(Relation base, Oid leaf) {
     int64 entered = 0;
+    NoteWrittenPartition(FindPartitionNumber(leaf)->id);
     const Base *known = FindBase(RelationGetRelid(base));
     for (IndexTable *table : std::span(known->tables, known->table_count)) {
         if (OidIsValid(table->log)) // being built: its turn comes
@@ -206,6 +208,7 @@ int64 AddLeaves(Relation base, List *leaves) {
 void LeaveTree(Oid relid) {
     if (FindPartitionNumber(relid) || OidIsValid(get_trigger_oid(relid, kStatementTrigger, true))) {
         LockRelationOid(relid, AccessExclusiveLock);
+        RemoveOwnEntries(relid);
         RetirePartition(relid);
         DropTrigger(relid, kStatementTrigger);
     }
@@ -248,6 +251,7 @@ int64 ReconcilePartitions(Relation base) {
     ListCell *cell;
     foreach (cell, list_difference_oid(known, leaves))
         if (RootOf(lfirst_oid(cell)) != relid) {
+            RemoveOwnEntries(lfirst_oid(cell));
             RetirePartition(lfirst_oid(cell));
             DropTrigger(lfirst_oid(cell), kStatementTrigger);
         }

@@ -2,6 +2,7 @@
 
 #include "maintenance/change_buffer.h"
 #include "maintenance/change_log.h"
+#include "maintenance/departure.h"
 #include "maintenance/leaf.h"
 #include "maintenance/maintenance.h"
 #include "maintenance/statements.h"
@@ -265,6 +266,7 @@ void InitializeMaintenance() {
     InitializeLeafCache();
     InitializeWriters();
     InitializeStatements();
+    InitializeDepartures();
     InitializeFlush();
 }
 

@@ -1,5 +1,6 @@
 // The row trigger: captures what changed. And the statement trigger.
 #include "maintenance/change_buffer.h"
+#include "maintenance/departure.h"
 #include "maintenance/entries.h"
 #include "maintenance/flush.h"
 #include "maintenance/leaf.h"
@@ -68,6 +69,7 @@ Capture *PrepareCapture(FunctionCallInfo fcinfo, Relation rel) {
     while (capture->leaf && !GetBuffers(capture))
         capture->leaf = FindLeaf(rel);
     if (const Leaf *leaf = capture->leaf) {
+        NoteWrittenPartition(leaf->partition_id);
         int count = leaf->table_count;
         capture->makers = static_cast<EntryMaker **>(palloc(sizeof(EntryMaker *) * count));
         capture->entries = static_cast<EntryValues *>(palloc(sizeof(EntryValues) * count));
@@ -214,6 +216,7 @@ SQL_FUNCTION(index_table_announce) {
         return PointerGetDatum(nullptr);
     }
     FlushChanges();
+    RemoveOwnEntries(relid);
     RenumberPartition(relid);
     return PointerGetDatum(nullptr);
 }
