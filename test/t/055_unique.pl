@@ -143,6 +143,18 @@ sub make_statement
 	return ($kind, $sql, $takes, $wants);
 }
 
+# Ends a transaction. False if it did not commit.
+sub finish
+{
+	my ($client, $transaction, $command) = @_;
+	my $answer = ask($client, $command);
+	$transaction->{end} = $answer->{to};
+	return 0 if $command ne 'COMMIT';
+	if ($answer->{state}) { push @{ $transaction->{statements} }, { %$answer, tag => 'commit', takes => [], wants => [] }; }
+	else { @$transaction{qw(from to)} = @$answer{qw(from to)}; }
+	return !$answer->{state};
+}
+
 # One transaction, written to the log.
 sub transact
 {
@@ -158,22 +170,18 @@ sub transact
 		my ($tag, $sql, $takes, $wants) = make_statement($client, $table, $swaps);
 		my $statement = ask($client, "$sql /* $tag */");
 		push @$statements, { %$statement, tag => $tag, takes => $takes, wants => $wants };
-		return ask($client, 'ROLLBACK') if $statement->{state} && (!defined $saved || $statement->{state} =~ /^40/);
+		return finish($client, \%transaction, 'ROLLBACK') if $statement->{state} && (!defined $saved || $statement->{state} =~ /^40/);
 		next unless $statement->{state} || defined $saved && rand() < 0.2;
 		ask($client, 'ROLLBACK TO s');
 		$_->{undone} //= @$statements foreach @$statements[ $saved .. $#$statements ];
 	}
-	return ask($client, 'ROLLBACK') if rand() < 0.15;
-	my $commit = ask($client, 'COMMIT');
-	if ($commit->{state}) { push @$statements, { %$commit, tag => 'commit', takes => [], wants => [] }; }
-	else { @transaction{qw(from to)} = @$commit{qw(from to)}; }
-	return;
+	return finish($client, \%transaction, rand() < 0.15 ? 'ROLLBACK' : 'COMMIT');
 }
 
 # --- Partitions come and go ----------------------------------------------------------
 
-# Runs commands as one transaction, and says what became of it. A command that begins with a key of rows:
-# "-" takes away the rows that it shows, "+" puts them there.
+# Runs commands as one transaction; false if it did not commit. The rows that a command shows which begins with "-" are gone
+# with it; with "+" they have come.
 sub command
 {
 	my ($client, $tag, $commit, @commands) = @_;
@@ -188,12 +196,9 @@ sub command
 		my $rows = delete $statement->{removed};
 		$statement->{ $sign eq '+' ? 'added' : 'removed' } = $rows if $sign;
 		push @{ $transaction{statements} }, { %$statement, tag => $tag };
-		if ($statement->{state}) { ask($client, 'ROLLBACK'); return 0; }
+		return finish($client, \%transaction, 'ROLLBACK') if $statement->{state};
 	}
-	if (!$commit) { ask($client, 'ROLLBACK'); return 0; }
-	my $answer = ask($client, 'COMMIT');
-	@transaction{qw(from to)} = @$answer{qw(from to)};
-	return 1;
+	return finish($client, \%transaction, $commit ? 'COMMIT' : 'ROLLBACK');
 }
 
 my $shown = 'SELECT id, email, NULL, NULL FROM';
@@ -224,12 +229,17 @@ sub change_partitions
 	elsif ($kind eq 'fill and detach') { return !command($client, $kind, $commit, @fill, @detach); }
 	else
 	{
-		my $detach = ask($client, 'ALTER TABLE customers DETACH PARTITION customers_3 CONCURRENTLY');
-		$detach = ask($client, 'ALTER TABLE customers DETACH PARTITION customers_3 FINALIZE') if $detach->{state} && $detach->{text} =~ /FINALIZE/;
+		my ($from, $detach);
+		do
+		{
+			my $is_pending = ask($client, "SELECT inhdetachpending FROM pg_inherits WHERE inhrelid = 'customers_3'::regclass")->{text} =~ /t/;
+			$detach = ask($client, 'ALTER TABLE customers DETACH PARTITION customers_3 ' . ($is_pending ? 'FINALIZE' : 'CONCURRENTLY'));
+			$from //= $detach->{from};
+		} while ($detach->{state});
 		push @{ $client->{log} }, {
-			client => $client->{number}, pid => $client->{pid}, begin => $detach->{from}, from => $detach->{from}, to => $detach->{to},
-			detached => [ 3 * $range, 4 * $range ], statements => [ { %$detach, tag => $kind } ] } unless $detach->{state};
-		return 0 if !$detach->{state};
+			client => $client->{number}, pid => $client->{pid}, begin => $from, end => $detach->{to}, from => $from, to => $detach->{to},
+			detached => [ 3 * $range, 4 * $range ], statements => [ { %$detach, tag => $kind } ] };
+		return 0;
 	}
 	return 1;
 }

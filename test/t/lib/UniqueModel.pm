@@ -3,7 +3,7 @@
 #
 # A transaction, as the clients of 055_unique.pl write them down, is a hash of
 #   client, pid
-#   begin            when BEGIN was sent
+#   begin, end       when BEGIN was sent, and when the answer to COMMIT or ROLLBACK was read
 #   from, to         when COMMIT was sent and when its answer was read; absent if it was rolled back
 #   detached         [ from, to ]: DETACH CONCURRENTLY of the partition with these ids, at any time in between. Transactions
 #                    that had begun before its end may write to the partition still, to no effect
@@ -65,7 +65,18 @@ sub successors
 	return \%next;
 }
 
-# Returns { by_key => { key => [ presences ] }, open => { "id key" => presence }, problems => [ text ] }. A presence is a row
+# All that was committed about a row.
+sub history
+{
+	my ($id, @committed) = @_;
+	return join('', map { describe_transaction($_) } grep {
+		my $transaction = $_;
+		grep { $_->[0] == $id } map { @{ $_->{added} // [] }, @{ $_->{removed} // [] } } in_force($transaction);
+	} sort { $a->{from} <=> $b->{from} } @committed);
+}
+
+# Returns { by_key => { key => [ presences ] }, open => { "id key" => presence },
+# detached => [ transactions ], problems => [ text ] }. A presence is a row
 # under one key, visible to others: { id, key, from, surely_from, by }, with { surely_to, to } if it has an end, and with { next }
 # if that was an UPDATE.
 sub replay
@@ -93,7 +104,7 @@ sub replay
 			my ($id, $key) = split / /, $row;
 			my $presence = delete $open{$row};
 			if ($presence) { @$presence{qw(surely_to to)} = @$transaction{qw(from to)}; $ended{$row} = $presence; }
-			elsif (!$is_without_effect->($transaction, $id)) { push @problems, "row $row was not there, and was changed by " . describe_transaction($transaction); }
+			elsif (!$is_without_effect->($transaction, $id)) { push @problems, "row $row was not there, and was changed by " . history($id, @committed); }
 		}
 		foreach my $row (sort keys %$added)
 		{
@@ -112,7 +123,7 @@ sub replay
 			$ended{$row}{next} = $open{$last} if $last ne $row;
 		}
 	}
-	return { by_key => \%by_key, open => \%open, problems => \@problems };
+	return { by_key => \%by_key, open => \%open, detached => \@detached, problems => \@problems };
 }
 
 sub presences_at_end { my ($model) = @_; return sort keys %{ $model->{open} }; }
@@ -124,21 +135,28 @@ sub is_justified
 	my $statement = $transaction->{statements}[$at];
 	my $key = $statement->{key};
 	my ($added, $removed) = effects($transaction, $at);
-	# What the statement finds by that key itself, it takes the key from.
-	my $takes = grep { $_ eq $key } @{ $statement->{takes} // [] };
-	return 1 if !$takes && grep { /^\S+ \Q$key\E$/ } keys %$added;
+	# What the statement finds by that key itself, it takes the key from. A transaction may not see a partition that is being
+	# detached concurrently, and yet have written to it.
+	my $takes = sub {
+		my ($id) = @_;
+		return (grep { $_ eq $key } @{ $statement->{takes} // [] })
+		  && !grep { $_->{from} < $statement->{to} && $_->{to} > $transaction->{begin} && $id >= $_->{detached}[0] && $id < $_->{detached}[1] } @{ $model->{detached} };
+	};
+	foreach my $row (keys %$added)
+	{
+		return 1 if $row =~ /^(\S+) \Q$key\E$/ && !$takes->($1);
+	}
 	my $sees_from = $is_snapshot ? $transaction->{begin} : $statement->{from};
 	foreach my $presence (@{ $model->{by_key}{$key} // [] })
 	{
 		next if $presence->{from} > $statement->{to} || defined $presence->{to} && $presence->{to} < $statement->{from};
 		next if $removed->{"$presence->{id} $key"};
 		next
-		  if $takes
+		  if $takes->($presence->{id})
 		  && $presence->{surely_from} <= $sees_from
 		  && (!defined $presence->{surely_to} || $presence->{surely_to} >= $statement->{to});
 		return 1;
 	}
-	# A statement that gives one key to two rows would be its own cause; none does.
 	return 0;
 }
 
@@ -169,19 +187,19 @@ sub false_violations
 			next if $statement->{state} ne '23505';
 			$count++;
 			next if is_justified($model, $transaction, $at, $is_snapshot);
-			my @near = grep { !defined $_->{to} || $_->{to} > $statement->{from} - 0.5 } @{ $model->{by_key}{ $statement->{key} } // [] };
 			my $text = "no row had key $statement->{key}:\n" . describe_transaction($transaction);
-			foreach my $presence (grep { $_->{from} < $statement->{to} + 0.5 } @near)
+			# What was there shortly before and after, and whoever may have written the key, committed or not.
+			foreach my $presence (@{ $model->{by_key}{ $statement->{key} } // [] })
 			{
+				next if $presence->{from} > $statement->{to} + 0.01 || defined $presence->{to} && $presence->{to} < $statement->{from} - 0.01;
 				$text .= sprintf("  row %s from %.6f (%.6f) until %s\n", $presence->{id}, $presence->{from}, $presence->{surely_from},
 					defined $presence->{to} ? sprintf("(%.6f) %.6f", $presence->{surely_to}, $presence->{to}) : 'the end');
 			}
-			# Whoever had written the key at that time, committed or not.
 			foreach my $other (@log)
 			{
-				next if $other == $transaction || $other->{begin} > $statement->{to};
-				next unless grep { grep({ $_->[1] eq $statement->{key} } @{ $_->{added} // [] }, @{ $_->{removed} // [] }) && $_->{to} > $statement->{from} - 0.2 } @{ $other->{statements} };
-				$text .= '  ' . describe_transaction($other);
+				next if $other == $transaction || $other->{begin} > $statement->{to} || $other->{end} < $statement->{from} - 0.01;
+				$text .= describe_transaction($other)
+				  if grep { $_->[1] eq $statement->{key} } map { @{ $_->{added} // [] }, @{ $_->{removed} // [] } } @{ $other->{statements} };
 			}
 			push @false, $text;
 		}
