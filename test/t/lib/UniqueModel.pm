@@ -128,6 +128,27 @@ sub replay
 
 sub presences_at_end { my ($model) = @_; return sort keys %{ $model->{open} }; }
 
+# The presences of a key that a time may have seen. They are in order, and few overlap.
+sub presences_between
+{
+	my ($model, $key, $from, $to) = @_;
+	my $presences = $model->{by_key}{$key} // [];
+	my ($low, $high) = (0, scalar @$presences);
+	while ($low < $high)
+	{
+		my $middle = int(($low + $high) / 2);
+		if ($presences->[$middle]{from} <= $to) { $low = $middle + 1; }
+		else { $high = $middle; }
+	}
+	my (@found, $others);
+	for (my $i = $low - 1; $i >= 0 && ($others // 0) < 100; $i--)
+	{
+		if (!defined $presences->[$i]{to} || $presences->[$i]{to} >= $from) { push @found, $presences->[$i]; $others = 0; }
+		else { $others++; }
+	}
+	return @found;
+}
+
 # Whether statement number `at` of a transaction may have met another row with the key.
 sub is_justified
 {
@@ -147,9 +168,8 @@ sub is_justified
 		return 1 if $row =~ /^(\S+) \Q$key\E$/ && !$takes->($1);
 	}
 	my $sees_from = $is_snapshot ? $transaction->{begin} : $statement->{from};
-	foreach my $presence (@{ $model->{by_key}{$key} // [] })
+	foreach my $presence (presences_between($model, $key, $statement->{from}, $statement->{to}))
 	{
-		next if $presence->{from} > $statement->{to} || defined $presence->{to} && $presence->{to} < $statement->{from};
 		next if $removed->{"$presence->{id} $key"};
 		next
 		  if $takes->($presence->{id})
@@ -189,9 +209,8 @@ sub false_violations
 			next if is_justified($model, $transaction, $at, $is_snapshot);
 			my $text = "no row had key $statement->{key}:\n" . describe_transaction($transaction);
 			# What was there shortly before and after, and whoever may have written the key, committed or not.
-			foreach my $presence (@{ $model->{by_key}{ $statement->{key} } // [] })
+			foreach my $presence (presences_between($model, $statement->{key}, $statement->{from} - 0.01, $statement->{to} + 0.01))
 			{
-				next if $presence->{from} > $statement->{to} + 0.01 || defined $presence->{to} && $presence->{to} < $statement->{from} - 0.01;
 				$text .= sprintf("  row %s from %.6f (%.6f) until %s\n", $presence->{id}, $presence->{from}, $presence->{surely_from},
 					defined $presence->{to} ? sprintf("(%.6f) %.6f", $presence->{surely_to}, $presence->{to}) : 'the end');
 			}
@@ -231,7 +250,7 @@ sub partner
 {
 	my ($victim, $pid, $sql, @log) = @_;
 	my $best;
-	foreach my $transaction (grep { $_->{pid} == $pid } @log)
+	foreach my $transaction (grep { $_->{pid} == $pid && $_->{begin} < $victim->{to} && $_->{end} > $victim->{from} } @log)
 	{
 		my @statements = @{ $transaction->{statements} };
 		foreach my $at (grep { $statements[$_]{from} < $victim->{to} && index("$statements[$_]{sql};", $sql) == 0 } 0 .. $#statements)
@@ -251,9 +270,8 @@ sub touched
 	foreach my $statement (in_force($member->{transaction}, $member->{at}), $member->{transaction}{statements}[ $member->{at} ])
 	{
 		$keys{$_} = 1 foreach @{ $statement->{takes} // [] }, @{ $statement->{wants} // [] }, map { $_->[1] } @{ $statement->{added} // [] }, @{ $statement->{removed} // [] };
-		foreach my $presence (map { @{ $model->{by_key}{$_} // [] } } @{ $statement->{takes} // [] })
+		foreach my $presence (map { presences_between($model, $_, $statement->{from}, $statement->{to}) } @{ $statement->{takes} // [] })
 		{
-			next if $presence->{from} > $statement->{to} || defined $presence->{to} && $presence->{to} < $statement->{from};
 			for (my $later = $presence->{next}; $later && $later->{from} < $statement->{to}; $later = $later->{next}) { $keys{ $later->{key} } = 1; }
 		}
 	}
@@ -266,6 +284,7 @@ sub deadlocks
 {
 	my ($server_log, @log) = @_;
 	my $model = replay(@log);
+	my %reports = $server_log =~ /(Process \d+ waits for [^\n]*)\n((?:\tProcess \d+[^\n]*\n)+)/g;
 	my @deadlocks;
 	foreach my $transaction (@log)
 	{
@@ -274,8 +293,7 @@ sub deadlocks
 		{
 			my $victim = $statements[$at];
 			my ($first) = $victim->{text} =~ /(Process \d+ waits[^\n]*)/;
-			my ($report) = $server_log =~ /\Q$first\E\n((?:\tProcess[^\n]*\n)+)/;
-			my %sql = $report =~ /Process (\d+): ([^\n]*)/g;
+			my %sql = $reports{$first} =~ /Process (\d+): ([^\n]*)/g;
 			my @members = ({ transaction => $transaction, at => $at });
 			push @members, map { partner($victim, $_, $sql{$_}, @log) // () } grep { $_ != $transaction->{pid} } sort keys %sql;
 			my %count;
