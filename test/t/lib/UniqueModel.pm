@@ -57,12 +57,14 @@ sub effects
 sub successors
 {
 	my ($transaction) = @_;
-	my %next;
+	my %origin;
 	foreach my $statement (grep { $_->{sql} =~ /^UPDATE/ } in_force($transaction))
 	{
-		$next{"@{ $statement->{removed}[$_] }"} = "@{ $statement->{added}[$_] }" foreach 0 .. $#{ $statement->{removed} // [] };
+		my @from = map { "@$_" } @{ $statement->{removed} // [] };
+		my @origins = map { delete $origin{$_} // $_ } @from;
+		$origin{"@{ $statement->{added}[$_] }"} = $origins[$_] foreach 0 .. $#from;
 	}
-	return \%next;
+	return { reverse %origin };
 }
 
 # All that was committed about a row.
@@ -116,12 +118,7 @@ sub replay
 			@$presence{qw(surely_to to)} = @$transaction{qw(from to)};
 			delete $open{$row};
 		}
-		foreach my $row (keys %ended)
-		{
-			my $last = $row;
-			$last = $next->{$last} while defined $next->{$last};
-			$ended{$row}{next} = $open{$last} if $last ne $row;
-		}
+		foreach my $row (grep { $next->{$_} } keys %ended) { $ended{$row}{next} = $open{ $next->{$row} }; }
 	}
 	return { by_key => \%by_key, open => \%open, detached => \@detached, problems => \@problems };
 }
