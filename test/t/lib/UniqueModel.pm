@@ -6,7 +6,7 @@
 #   begin, end       when BEGIN was sent, and when the answer to COMMIT or ROLLBACK was read
 #   from, to         when COMMIT was sent and when its answer was read; absent if it was rolled back
 #   detached         [ from, to ]: DETACH CONCURRENTLY of the partition with these ids, at any time in between. Transactions
-#                    that had begun before its end may write to the partition still, to no effect
+#                    that had begun before its end may write to the partition still, to no effect, until it is attached again
 #   statements       hashes of
 #     tag, sql       what it is
 #     from, to       when it was sent and when its answer was read
@@ -88,7 +88,7 @@ sub replay
 	my @committed = grep { defined $_->{to} } @log;
 	my $is_without_effect = sub {
 		my ($transaction, $id) = @_;
-		return grep { $transaction->{begin} < $_->{to} && $id >= $_->{detached}[0] && $id < $_->{detached}[1] } @detached;
+		return grep { !$_->{is_over} && $transaction->{begin} < $_->{to} && $id >= $_->{detached}[0] && $id < $_->{detached}[1] } @detached;
 	};
 	# Who changes a row sends COMMIT after the one who had changed it before has committed.
 	foreach my $transaction (sort { ($a->{detached} ? $a->{to} : $a->{from}) <=> ($b->{detached} ? $b->{to} : $b->{from}) } @committed)
@@ -96,6 +96,8 @@ sub replay
 		my ($added, $removed) = effects($transaction);
 		my $next = successors($transaction);
 		my %ended;
+		# Who attaches a partition waits for all who write to it.
+		if (grep { $_->{tag} eq 'attach' } in_force($transaction)) { $_->{is_over} = 1 foreach @detached; }
 		if (my $ids = $transaction->{detached})
 		{
 			push @detached, $transaction;
