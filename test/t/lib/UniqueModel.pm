@@ -247,9 +247,9 @@ sub missed_violations
 # The statement in which another process of a deadlock was stuck: what the server's log says it was, the last time.
 sub partner
 {
-	my ($victim, $pid, $sql, @log) = @_;
+	my ($victim, $sql, $log) = @_;
 	my $best;
-	foreach my $transaction (grep { $_->{pid} == $pid && $_->{begin} < $victim->{to} && $_->{end} > $victim->{from} } @log)
+	foreach my $transaction (grep { $_->{begin} < $victim->{to} && $_->{end} > $victim->{from} } @$log)
 	{
 		my @statements = @{ $transaction->{statements} };
 		foreach my $at (grep { $statements[$_]{from} < $victim->{to} && index("$statements[$_]{sql};", $sql) == 0 } 0 .. $#statements)
@@ -284,7 +284,8 @@ sub deadlocks
 	my ($server_log, @log) = @_;
 	my $model = replay(@log);
 	my %reports = $server_log =~ /(Process \d+ waits for [^\n]*)\n((?:\tProcess \d+[^\n]*\n)+)/g;
-	my @deadlocks;
+	my (%by_pid, @deadlocks);
+	push @{ $by_pid{ $_->{pid} } }, $_ foreach @log;
 	foreach my $transaction (@log)
 	{
 		my @statements = @{ $transaction->{statements} };
@@ -294,7 +295,7 @@ sub deadlocks
 			my ($first) = $victim->{text} =~ /(Process \d+ waits[^\n]*)/;
 			my %sql = $reports{$first} =~ /Process (\d+): ([^\n]*)/g;
 			my @members = ({ transaction => $transaction, at => $at });
-			push @members, map { partner($victim, $_, $sql{$_}, @log) // () } grep { $_ != $transaction->{pid} } sort keys %sql;
+			push @members, map { partner($victim, $sql{$_}, $by_pid{$_}) // () } grep { $_ != $transaction->{pid} } sort keys %sql;
 			my %count;
 			foreach my $member (@members) { $count{$_}++ foreach keys %{ touched($model, $member) }; }
 			push @deadlocks, {
