@@ -4,6 +4,7 @@
 #include "build/online.h"
 #include "build/query.h"
 #include "build/references.h"
+#include "maintenance/departure.h"
 #include "maintenance/maintenance.h"
 #include "maintenance/statements.h"
 
@@ -171,6 +172,7 @@ void CollectRows(Relation base, const IndexTable *table, Oid leaf, Progress *pro
 // Enters the rows of a leaf that joined with rows.
 int64 EnterRows(Relation base, Oid leaf) {
     int64 entered = 0;
+    NoteWrittenPartition(FindPartitionNumber(leaf)->id);
     const Base *known = FindBase(RelationGetRelid(base));
     for (IndexTable *table : std::span(known->tables, known->table_count)) {
         if (OidIsValid(table->log)) // being built: its turn comes
@@ -209,6 +211,7 @@ int64 AddLeaves(Relation base, List *leaves) {
 void LeaveTree(Oid relid) {
     if (FindPartitionNumber(relid) || OidIsValid(get_trigger_oid(relid, kStatementTrigger, true))) {
         LockRelationOid(relid, AccessExclusiveLock);
+        RemoveOwnEntries(relid);
         RetirePartition(relid);
         DropTrigger(relid, kStatementTrigger);
     }
@@ -276,6 +279,7 @@ int64 ReconcilePartitions(Relation base) {
     ListCell *cell;
     foreach (cell, list_difference_oid(known, leaves))
         if (RootOf(lfirst_oid(cell)) != relid) {
+            RemoveOwnEntries(lfirst_oid(cell));
             RetirePartition(lfirst_oid(cell));
             DropTrigger(lfirst_oid(cell), kStatementTrigger);
         }

@@ -4,6 +4,7 @@
 #include "build/query.h"
 #include "build/sweep.h"
 #include "compat/compat.h"
+#include "maintenance/departure.h"
 #include "maintenance/statements.h"
 #include "maintenance/target_plan.h"
 
@@ -400,6 +401,7 @@ void RenumberReferenced(Oid leaf) {
     }
     List *leaving = NIL;
     AddLeaving(&leaving, leaf, get_rel_name(leaf));
+    RemoveOwnEntries(leaf);
     RenumberPartition(leaf);
     ForgetReferenced(number->base, leaving);
 }

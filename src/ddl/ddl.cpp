@@ -10,6 +10,7 @@
 #include "catalog/definition.h"
 #include "compat/compat.h"
 #include "ddl/triggers.h"
+#include "maintenance/departure.h"
 #include "maintenance/maintenance.h"
 #include "maintenance/target_plan.h"
 
@@ -404,8 +405,10 @@ void ForgetDroppedRelation(Oid relid) {
     Oid base = RecordedBase(relid);
     if (OidIsValid(base))
         ForgetIndexTable(relid, base);
-    else if (FindPartitionNumber(relid))
+    else if (FindPartitionNumber(relid)) {
+        RemoveOwnEntries(relid);
         RetirePartition(relid);
+    }
 }
 
 struct DroppedColumn {

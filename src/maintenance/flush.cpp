@@ -3,6 +3,7 @@
 #include "maintenance/change_buffer.h"
 #include "maintenance/change_log.h"
 #include "maintenance/claim.h"
+#include "maintenance/departure.h"
 #include "maintenance/leaf.h"
 #include "maintenance/maintenance.h"
 #include "maintenance/statements.h"
@@ -305,6 +306,7 @@ void InitializeMaintenance() {
     InitializeWriters();
     InitializeStatements();
     InitializeClaims();
+    InitializeDepartures();
     InitializeFlush();
 }
 

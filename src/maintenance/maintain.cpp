@@ -1,6 +1,7 @@
 // The row trigger: captures what changed.
 #include "maintenance/change_buffer.h"
 #include "maintenance/claim.h"
+#include "maintenance/departure.h"
 #include "maintenance/entries.h"
 #include "maintenance/flush.h"
 #include "maintenance/leaf.h"
@@ -70,6 +71,7 @@ Capture *PrepareCapture(FunctionCallInfo fcinfo, Relation rel) {
     while (capture->leaf && !GetBuffers(capture))
         capture->leaf = FindLeaf(rel);
     if (const Leaf *leaf = capture->leaf) {
+        NoteWrittenPartition(leaf->partition_id);
         int count = leaf->table_count;
         capture->makers = static_cast<EntryMaker **>(palloc(sizeof(EntryMaker *) * count));
         capture->entries = static_cast<EntryValues *>(palloc(sizeof(EntryValues) * count));

@@ -65,7 +65,12 @@ List *ChangedRelations(QueryDesc *query) {
 
 bool Changes(ActiveStatement *statement, Oid base) {
     ListCell *cell;
-    if (!statement->bases_known) {
+    PlannedStmt *plan = statement->query ? statement->query->plannedstmt : nullptr;
+    if (plan && list_length(plan->resultRelations) == 1) {
+        // Nearly always: not worth a list.
+        if (BaseOf(rt_fetch(linitial_int(plan->resultRelations), plan->rtable)->relid) == base)
+            return true;
+    } else if (!statement->bases_known) {
         MemoryContext caller = MemoryContextSwitchTo(TopTransactionContext);
         if (statement->query)
             foreach (cell, ChangedRelations(statement->query))

@@ -15,7 +15,7 @@ constexpr Size kBatchBytes = 64 * 1024;
 struct Target {
     TargetPlan *plan;
     Relation rel;
-    Relation *indexes;
+    Relation *indexes; // the short way: opened as needed, by IndexOf()
     // The general way.
     EState *estate;
     ResultRelInfo *relinfo;
@@ -77,12 +77,16 @@ Target *OpenTarget(EntryWriter *writer, Oid relid, Relation opened) {
             IgnoreReferences(target);
     } else {
         target->indexes =
-            static_cast<Relation *>(palloc(sizeof(Relation) * Max(1, plan->index_count)));
-        for (int i = 0; i < plan->index_count; i++)
-            target->indexes[i] = index_open(plan->index_oids[i], RowExclusiveLock);
+            static_cast<Relation *>(palloc0(sizeof(Relation) * Max(1, plan->index_count)));
     }
     MemoryContextSwitchTo(caller);
     return target;
+}
+
+Relation IndexOf(Target *target, int i) {
+    if (!target->indexes[i])
+        target->indexes[i] = index_open(target->plan->index_oids[i], RowExclusiveLock);
+    return target->indexes[i];
 }
 
 void CloseTarget(Target *target, bool close_rel) {
@@ -105,7 +109,8 @@ void CloseTarget(Target *target, bool close_rel) {
         FreeExecutorState(target->estate);
     } else {
         for (int i = 0; i < target->plan->index_count; i++)
-            index_close(target->indexes[i], NoLock);
+            if (target->indexes[i])
+                index_close(target->indexes[i], NoLock);
     }
     if (close_rel)
         table_close(target->rel, NoLock);
@@ -139,7 +144,7 @@ void InsertIndexTuples(EntryWriter *writer, Target *target, TupleTableSlot *slot
             continue;
         FormIndexDatum(info, slot, nullptr, values, nulls);
         bool is_certain =
-            index_insert(target->indexes[i], values, nulls, &slot->tts_tid, target->rel,
+            index_insert(IndexOf(target, i), values, nulls, &slot->tts_tid, target->rel,
                          info->ii_Unique ? unique : UNIQUE_CHECK_NO, false, info);
         if (info->ii_Unique && unique == UNIQUE_CHECK_PARTIAL && !is_certain)
             RecheckLater(writer->table, target->rel, target->plan->index_oids[i], &slot->tts_tid);
@@ -231,7 +236,7 @@ IndexScanDesc StartSearch(EntryWriter *writer, Target *target, bool null_key, Sc
         // SnapshotSelf: the statement's snapshot can miss the entry that a concurrent updater of
         // the base row has just committed; the lock on the base row makes this one safe.
         *scan =
-            compat::BeginIndexScan(target->rel, target->indexes[index], SnapshotSelf, *key_count);
+            compat::BeginIndexScan(target->rel, IndexOf(target, index), SnapshotSelf, *key_count);
         if (!target->found)
             target->found = table_slot_create(target->rel, nullptr);
         MemoryContextSwitchTo(caller);
@@ -553,7 +558,7 @@ namespace {
 // Brings what a constraint's index has for the entry in `slot` into scan keys. False where a NULL
 // keeps it out of every conflict.
 bool MakeConflictKeys(Target *target, int i, TupleTableSlot *slot, ScanKeyData *keys) {
-    Relation index = target->indexes[i];
+    Relation index = IndexOf(target, i);
     IndexInfo *info = target->plan->general ? target->relinfo->ri_IndexRelationInfo[i]
                                             : target->plan->index_infos[i];
     Datum values[INDEX_MAX_KEYS];
@@ -582,14 +587,14 @@ void RemoveDeadConflicts(EntryWriter *writer, Target *target, int i, TupleTableS
     ScanKeyData keys[INDEX_MAX_KEYS];
     if (!MakeConflictKeys(target, i, slot, keys))
         return;
-    int key_count = IndexRelationGetNumberOfKeyAttributes(target->indexes[i]);
+    int key_count = IndexRelationGetNumberOfKeyAttributes(IndexOf(target, i));
     MemoryContext per_row = MemoryContextSwitchTo(writer->context); // as in FindEntry
     if (!target->conflicts)
         target->conflicts = static_cast<IndexScanDesc *>(
             palloc0(sizeof(IndexScanDesc) * target->plan->index_count));
     IndexScanDesc &scan = target->conflicts[i];
     if (!scan)
-        scan = compat::BeginIndexScan(target->rel, target->indexes[i], SnapshotSelf, key_count);
+        scan = compat::BeginIndexScan(target->rel, IndexOf(target, i), SnapshotSelf, key_count);
     if (!target->found)
         target->found = table_slot_create(target->rel, nullptr);
     index_rescan(scan, keys, key_count, nullptr, 0);
