@@ -46,6 +46,9 @@ List *FindLeaves(Oid base, LOCKMODE mode);
 // partitions.
 char EntryPersistence(Oid index_table);
 
+// Whether rows of a relation are told apart by these columns (attribute numbers of `base`).
+bool HasUniqueIndex(Relation rel, Relation base, List *attnos);
+
 // Creates the triggers of a base table and its partitions that somebody has dropped. The base table
 // is not open. Takes ShareRowExclusiveLock on them if there are any.
 void RestoreTriggers(Oid base);

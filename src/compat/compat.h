@@ -363,6 +363,15 @@ inline CostEstimator CostEstimatorOf(Oid method) {
     return GetIndexAmRoutineByAmId(method, false)->amcostestimate;
 }
 
+// The sequence of an identity column; InvalidOid where it is none.
+inline Oid IdentitySequence(Relation rel, AttrNumber attno) {
+#if PG_VERSION_NUM >= 170000
+    return getIdentitySequence(rel, attno, true);
+#else
+    return getIdentitySequence(RelationGetRelid(rel), attno, true);
+#endif
+}
+
 // The primary key's index, unless it is deferrable.
 inline Oid GetPrimaryKey(Relation rel) {
 #if PG_VERSION_NUM >= 180000
