@@ -3,6 +3,7 @@
 #include "build/worker.h"
 #include "ddl/ddl.h"
 #include "maintenance/maintenance.h"
+#include "queue/queue.h"
 #include "scan/scan.h"
 
 extern "C" {
@@ -16,6 +17,7 @@ void _PG_init(void) {
     index_table::InitializeMaintenance();
     index_table::InitializeOnlineBuild();
     index_table::InitializeWorker();
+    index_table::InitializeQueue();
     index_table::InitializeDdl();
     index_table::InitializeScan();
     MarkGUCPrefixReserved("index_table");
