@@ -4,6 +4,7 @@
 #include "ddl/ddl.h"
 #include "maintenance/maintenance.h"
 #include "scan/scan.h"
+#include "shard/remote_select.h"
 
 extern "C" {
 PG_MODULE_MAGIC;
@@ -17,5 +18,6 @@ void _PG_init(void) {
     index_table::InitializeWorker();
     index_table::InitializeDdl();
     index_table::InitializeScan();
+    index_table::InitializeRemoteSelect();
     MarkGUCPrefixReserved("index_table");
 }
