@@ -13,6 +13,7 @@ PGDLLEXPORT void _PG_init(void);
 
 void _PG_init(void) {
     index_table::InitializeCatalogCache();
+    index_table::InitializeTruncation();
     index_table::InitializeMaintenance();
     index_table::InitializeOnlineBuild();
     index_table::InitializeWorker();

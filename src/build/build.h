@@ -46,6 +46,10 @@ List *FindLeaves(Oid base, LOCKMODE mode);
 // partitions.
 char EntryPersistence(Oid index_table);
 
+// After a TRUNCATE that named foreign tables, or tables above them: gives those another number that
+// still have the one they had before.
+void FollowTruncate(List *foreign, List *numbers);
+
 // Creates the triggers of a base table and its partitions that somebody has dropped. The base table
 // is not open. Takes ShareRowExclusiveLock on them if there are any.
 void RestoreTriggers(Oid base);

@@ -389,6 +389,34 @@ inline CostEstimator CostEstimatorOf(Oid method) {
     return GetIndexAmRoutineByAmId(method, false)->amcostestimate;
 }
 
+// Makes a query, before it is planned, ask for no privileges.
+inline void CheckNoPrivileges(Query *query) {
+    ListCell *cell;
+    foreach (cell, query->rtable) {
+        RangeTblEntry *entry = lfirst_node(RangeTblEntry, cell);
+#if PG_VERSION_NUM >= 160000
+        entry->perminfoindex = 0;
+#else
+        entry->requiredPerms = 0;
+#endif
+    }
+#if PG_VERSION_NUM >= 160000
+    query->rteperminfos = NIL;
+#endif
+}
+
+// Runs a query to its end.
+inline void RunQuery(QueryDesc *query) {
+#if PG_VERSION_NUM >= 180000
+    ExecutorRun(query, ForwardScanDirection, 0);
+#else
+    ExecutorRun(query, ForwardScanDirection, 0, true);
+#endif
+}
+
+// Whether foreign tables may have TRUNCATE triggers: since 16.
+constexpr bool kForeignTablesHaveTruncateTriggers = PG_VERSION_NUM >= 160000;
+
 // The primary key's index, unless it is deferrable.
 inline Oid GetPrimaryKey(Relation rel) {
 #if PG_VERSION_NUM >= 180000

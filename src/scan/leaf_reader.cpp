@@ -141,10 +141,14 @@ void OpenPartition(LeafReader *reader, OpenLeaf *leaf) {
     leaf->rel = rel;
     leaf->map = compat::MapColumnsByName(RelationGetDescr(rel), RelationGetDescr(reader->base));
     leaf->slot = table_slot_create(rel, nullptr);
+    reader->opened++;
+    if (rel->rd_rel->relkind == RELKIND_FOREIGN_TABLE) {
+        leaf->foreign = OpenForeignRows(reader->table, reader->base, rel, leaf->map);
+        return;
+    }
     leaf->index = ChooseIndex(reader, leaf);
     if (!leaf->index)
         leaf->table_scan = table_beginscan(rel, reader->snapshot, 0, nullptr);
-    reader->opened++;
 }
 
 } // namespace
@@ -218,6 +222,10 @@ void BeginScan(LeafReader *reader, OpenLeaf *leaf) {
 } // namespace
 
 void SeekRows(LeafReader *reader, OpenLeaf *leaf, const Datum *values, const bool *nulls) {
+    if (leaf->foreign) {
+        SeekForeignRows(leaf->foreign, {const_cast<Datum *>(values), const_cast<bool *>(nulls)});
+        return;
+    }
     MemoryContext caller = MemoryContextSwitchTo(reader->memory);
     if (leaf->index) {
         if (!leaf->scan)
@@ -236,6 +244,14 @@ void SeekRows(LeafReader *reader, OpenLeaf *leaf, const Datum *values, const boo
 }
 
 bool NextRow(LeafReader *reader, OpenLeaf *leaf) {
+    if (leaf->foreign) {
+        HeapTuple row = NextForeignRow(leaf->foreign);
+        if (row)
+            ExecStoreHeapTuple(row, leaf->slot, false);
+        else
+            ExecClearTuple(leaf->slot);
+        return row != nullptr;
+    }
     // A scan remembers killed items in the memory context it is first advanced in.
     MemoryContext caller = MemoryContextSwitchTo(reader->memory);
     bool found = leaf->scan
@@ -253,7 +269,7 @@ void EndLeafReader(LeafReader *reader) {
             index_endscan(leaf->scan);
         if (leaf->index)
             index_close(leaf->index, NoLock);
-        else
+        else if (leaf->table_scan)
             table_endscan(leaf->table_scan);
         ExecDropSingleTupleTableSlot(leaf->slot);
         relation_close(leaf->rel, NoLock);
