@@ -5,6 +5,7 @@
 #include "maintenance/maintenance.h"
 #include "queue/queue.h"
 #include "scan/scan.h"
+#include "shard/remote_select.h"
 
 extern "C" {
 PG_MODULE_MAGIC;
@@ -20,5 +21,6 @@ void _PG_init(void) {
     index_table::InitializeQueue();
     index_table::InitializeDdl();
     index_table::InitializeScan();
+    index_table::InitializeRemoteSelect();
     MarkGUCPrefixReserved("index_table");
 }
