@@ -3,8 +3,10 @@
 #include "build/worker.h"
 #include "ddl/ddl.h"
 #include "maintenance/maintenance.h"
+#include "queue/queue.h"
 #include "scan/scan.h"
 #include "shard/connection.h"
+#include "shard/remote_select.h"
 
 extern "C" {
 PG_MODULE_MAGIC;
@@ -18,7 +20,9 @@ void _PG_init(void) {
     index_table::InitializeConnections();
     index_table::InitializeOnlineBuild();
     index_table::InitializeWorker();
+    index_table::InitializeQueue();
     index_table::InitializeDdl();
     index_table::InitializeScan();
+    index_table::InitializeRemoteSelect();
     MarkGUCPrefixReserved("index_table");
 }
