@@ -7,6 +7,7 @@
 #include "scan/scan.h"
 #include "shard/connection.h"
 #include "shard/remote_select.h"
+#include "shard/snapshot_check.h"
 
 extern "C" {
 PG_MODULE_MAGIC;
@@ -18,6 +19,7 @@ void _PG_init(void) {
     index_table::InitializeTruncation();
     index_table::InitializeMaintenance();
     index_table::InitializeConnections();
+    index_table::InitializeSnapshotChecks();
     index_table::InitializeOnlineBuild();
     index_table::InitializeWorker();
     index_table::InitializeQueue();
