@@ -68,8 +68,10 @@ void TakeRow(ShardRows *rows, Oid leaf, const Datum *values, const bool *nulls) 
     }
     rows->rows++;
     void **place = FindIdentity(rows->found, leaf, identity);
-    if (!place || *place)
+    if (!place)
         return;
+    if (*place)
+        RaiseNotUnique(rows->table, leaf);
     MemoryContext caller = MemoryContextSwitchTo(rows->memory);
     *place = CopyRow(rows, values, nulls);
     rows->batch_rows++;
@@ -114,6 +116,13 @@ int CompareWanted(const ListCell *a, const ListCell *b) {
 }
 
 } // namespace
+
+void RaiseNotUnique(const IndexTable *table, Oid partition) {
+    ereport(ERROR, (errcode(ERRCODE_CARDINALITY_VIOLATION),
+                    errmsg("the identity of index table \"%s\" is not unique in partition \"%s\"",
+                           get_rel_name(table->relid), get_rel_name(partition)),
+                    errhint("Make it unique there, or set index_table.enable_scan to off.")));
+}
 
 ShardRows *BeginShardRows(const IndexTable *table, Relation base, PlanState *node,
                           const ShardNeeds &needs) {
@@ -227,6 +236,22 @@ int BatchLimit(const ShardRows *rows, int wish) {
     Size each = MemoryContextMemAllocated(rows->memory, true) / rows->batch_rows;
     Size most = static_cast<Size>(work_mem) * 1024 / Max(each, 1);
     return static_cast<int>(Max(kFewestRows, Min(most, static_cast<Size>(wish))));
+}
+
+const char *SampleStatement(const IndexTable *table, Relation base, PlanState *node,
+                            const ShardNeeds &needs) {
+    Oid sample = InvalidOid;
+    ListCell *cell;
+    foreach (cell, ListPartitions(RelationGetRelid(base)))
+        if (IsForeign(lfirst_oid(cell)) && (!OidIsValid(sample) || lfirst_oid(cell) < sample))
+            sample = lfirst_oid(cell);
+    ShardRows *rows = BeginShardRows(table, base, node, needs);
+    const char *sql =
+        OidIsValid(sample) ? GetLeafSelect(rows->query->select, sample)->sql : nullptr;
+    if (sql)
+        sql = pstrdup(sql);
+    EndShardRows(rows);
+    return sql;
 }
 
 // --- Every row ---------------------------------------------------------------
