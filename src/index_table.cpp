@@ -4,6 +4,7 @@
 #include "ddl/ddl.h"
 #include "maintenance/maintenance.h"
 #include "scan/scan.h"
+#include "shard/connection.h"
 #include "shard/remote_select.h"
 
 extern "C" {
@@ -15,6 +16,7 @@ void _PG_init(void) {
     index_table::InitializeCatalogCache();
     index_table::InitializeTruncation();
     index_table::InitializeMaintenance();
+    index_table::InitializeConnections();
     index_table::InitializeOnlineBuild();
     index_table::InitializeWorker();
     index_table::InitializeDdl();
