@@ -6,6 +6,7 @@
 #include "scan/identity_map.h"
 #include "scan/leaf_reader.h"
 #include "scan/scan_plan.h"
+#include "scan/shard_access.h"
 
 namespace index_table {
 namespace {
@@ -614,7 +615,7 @@ void ExplainShards(IndexTableScan *scan, ExplainState *es) {
     const Base *base = FindBase(RelationGetRelid(scan->css.ss.ss_currentRelation));
     if (scan->plan.mode != ScanMode::Rows || !base || !HasForeignLeaves(base))
         return;
-    ExplainPropertyText("Shards", "through foreign data wrapper", es);
+    ExplainPropertyText("Shards", MayPipeline() ? "pipelined" : "through foreign data wrapper", es);
     if (!es->verbose)
         return;
     FindNeeds(scan);
