@@ -5,8 +5,10 @@
 #include "maintenance/maintenance.h"
 #include "queue/queue.h"
 #include "scan/scan.h"
+#include "scan/shard_access.h"
 #include "shard/connection.h"
 #include "shard/remote_select.h"
+#include "shard/writes.h"
 
 extern "C" {
 PG_MODULE_MAGIC;
@@ -24,5 +26,7 @@ void _PG_init(void) {
     index_table::InitializeDdl();
     index_table::InitializeScan();
     index_table::InitializeRemoteSelect();
+    index_table::InitializeWrites();
+    index_table::InitializeShardAccess();
     MarkGUCPrefixReserved("index_table");
 }
