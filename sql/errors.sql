@@ -77,12 +77,14 @@ SELECT index_table.create('mixed', 'town');
 CREATE FOREIGN DATA WRAPPER regress_errors_fdw;
 CREATE SERVER regress_errors_server FOREIGN DATA WRAPPER regress_errors_fdw;
 CREATE FOREIGN TABLE a_foreign (id int, town text) SERVER regress_errors_server;
+\set SHOW_CONTEXT never
 SELECT index_table.create('a_foreign', 'town', identity => 'id');
 \echo :SQLSTATE
 CREATE TABLE sharded (id int, town text) PARTITION BY RANGE (id);
 CREATE FOREIGN TABLE sharded_1 PARTITION OF sharded FOR VALUES FROM (0) TO (10) SERVER regress_errors_server;
 SELECT index_table.create('sharded', 'town', identity => 'id');
 \echo :SQLSTATE
+\set SHOW_CONTEXT errors
 SET ROLE regress_errors;
 SELECT index_table.create('people', 'town');
 \echo :SQLSTATE

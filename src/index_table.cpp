@@ -5,6 +5,7 @@
 #include "maintenance/maintenance.h"
 #include "queue/queue.h"
 #include "scan/scan.h"
+#include "shard/remote_select.h"
 
 extern "C" {
 PG_MODULE_MAGIC;
@@ -13,11 +14,13 @@ PGDLLEXPORT void _PG_init(void);
 
 void _PG_init(void) {
     index_table::InitializeCatalogCache();
+    index_table::InitializeTruncation();
     index_table::InitializeMaintenance();
     index_table::InitializeOnlineBuild();
     index_table::InitializeWorker();
     index_table::InitializeQueue();
     index_table::InitializeDdl();
     index_table::InitializeScan();
+    index_table::InitializeRemoteSelect();
     MarkGUCPrefixReserved("index_table");
 }

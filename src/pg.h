@@ -71,6 +71,7 @@ extern "C" {
 #include "executor/nodeIndexscan.h"
 #include "executor/nodeModifyTable.h"
 #include "executor/spi.h"
+#include "executor/tstoreReceiver.h"
 #include "fmgr.h"
 #include "foreign/foreign.h"
 #include "funcapi.h"

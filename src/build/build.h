@@ -46,6 +46,9 @@ List *FindLeaves(Oid base, LOCKMODE mode);
 // partitions.
 char EntryPersistence(Oid index_table);
 
+// After a TRUNCATE that named foreign tables, or tables above them: gives those another number that
+// still have the one they had before.
+void FollowTruncate(List *foreign, List *numbers);
 // Whether rows of a relation are told apart by these columns (attribute numbers of `base`).
 bool HasUniqueIndex(Relation rel, Relation base, List *attnos);
 

@@ -96,11 +96,8 @@ CreateArguments ReadArguments(FunctionCallInfo fcinfo) {
 void CheckBase(Relation base) {
     const char *name = RelationGetRelationName(base);
     char kind = base->rd_rel->relkind;
-    if (kind == RELKIND_FOREIGN_TABLE)
-        ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-                        errmsg("index tables over foreign tables are not supported yet"),
-                        errdetail("\"%s\" is a foreign table.", name)));
-    if (kind != RELKIND_RELATION && kind != RELKIND_PARTITIONED_TABLE)
+    if (kind != RELKIND_RELATION && kind != RELKIND_PARTITIONED_TABLE &&
+        kind != RELKIND_FOREIGN_TABLE)
         ereport(ERROR, (errcode(ERRCODE_WRONG_OBJECT_TYPE),
                         errmsg("cannot create an index table over \"%s\"", name),
                         errdetail_relkind_not_supported(kind),
@@ -135,7 +132,7 @@ void CheckBase(Relation base) {
                      : errhint("Create the index table over \"%s\".",
                                get_rel_name(llast_oid(ancestors)))));
     }
-    if (kind == RELKIND_RELATION && has_subclass(RelationGetRelid(base)) &&
+    if (kind != RELKIND_PARTITIONED_TABLE && has_subclass(RelationGetRelid(base)) &&
         find_inheritance_children(RelationGetRelid(base), NoLock) != NIL)
         ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
                         errmsg("cannot create an index table over \"%s\"", name),
@@ -148,11 +145,6 @@ void CheckLeaves(Relation base, List *leaves, char persistence) {
     ListCell *cell;
     foreach (cell, leaves) {
         Oid leaf = lfirst_oid(cell);
-        if (get_rel_relkind(leaf) == RELKIND_FOREIGN_TABLE)
-            ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-                            errmsg("index tables over foreign partitions are not supported yet"),
-                            errdetail("Partition \"%s\" of \"%s\" is a foreign table.",
-                                      get_rel_name(leaf), RelationGetRelationName(base))));
         if (get_rel_persistence(leaf) != persistence)
             ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
                             errmsg("some partitions of \"%s\" are unlogged and some are not",
@@ -204,11 +196,13 @@ List *ResolveIdentity(Relation base, const CreateArguments &arguments, List *lea
     if (!arguments.identity) {
         Oid primary_key = compat::GetPrimaryKey(base);
         if (!OidIsValid(primary_key))
-            ereport(ERROR,
-                    (errcode(ERRCODE_UNDEFINED_OBJECT),
-                     errmsg("table \"%s\" has no primary key", RelationGetRelationName(base)),
-                     errhint("Name the columns that find one row: identity => 'column, column'."),
-                     errtable(base)));
+            ereport(
+                ERROR,
+                (errcode(ERRCODE_UNDEFINED_OBJECT),
+                 errmsg("table \"%s\" has no primary key", RelationGetRelationName(base)),
+                 HasForeign(leaves) ? errdetail("PostgreSQL keeps none over foreign tables.") : 0,
+                 errhint("Name the columns that find one row: identity => 'column, column'."),
+                 errtable(base)));
         Relation index = index_open(primary_key, AccessShareLock);
         for (int i = 0; i < index->rd_index->indnkeyatts; i++)
             attnos = lappend_int(attnos, index->rd_index->indkey.values[i]);
@@ -216,7 +210,7 @@ List *ResolveIdentity(Relation base, const CreateArguments &arguments, List *lea
         return attnos;
     }
     attnos = ParseColumnList(base, arguments.identity, "identity");
-    bool unique = HasUniqueIndex(base, base, attnos);
+    bool unique = HasUniqueIndex(base, base, attnos) || IsForeign(RelationGetRelid(base));
     ListCell *cell;
     foreach (cell, attnos) {
         Form_pg_attribute att = TupleDescAttr(RelationGetDescr(base), lfirst_int(cell) - 1);
@@ -225,6 +219,8 @@ List *ResolveIdentity(Relation base, const CreateArguments &arguments, List *lea
     if (!unique && base->rd_rel->relkind == RELKIND_PARTITIONED_TABLE) {
         unique = true;
         foreach (cell, leaves) {
+            if (IsForeign(lfirst_oid(cell)))
+                continue;
             Relation leaf = table_open(lfirst_oid(cell), NoLock);
             unique = unique && HasUniqueIndex(leaf, base, attnos);
             table_close(leaf, NoLock);
@@ -397,6 +393,14 @@ Oid Create(const CreateArguments &arguments, bool concurrently) {
     char persistence =
         leaves != NIL ? get_rel_persistence(linitial_oid(leaves)) : RELPERSISTENCE_PERMANENT;
     CheckLeaves(base, leaves, persistence);
+    if (concurrently && HasForeign(leaves))
+        ereport(ERROR,
+                (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+                 errmsg("cannot create an index table over \"%s\" concurrently",
+                        RelationGetRelationName(base)),
+                 errdetail("Some of it is in foreign tables, whose rows are not seen under the "
+                           "same snapshot as the changes made meanwhile."),
+                 errhint("Use index_table.create().")));
 
     // Names in key and predicate are the caller's; functions in them run with the owner's rights.
     OwnerContext owner;

@@ -82,8 +82,9 @@ void CopyNewColumn(Oid base_oid, const char *name) {
                                       QualifiedName(relid), quote_identifier(copy)));
         table = FindIndexTable(relid);
         RecordCopyDependency(table, table->include[table->include_count - 1]);
-        // Values that were computed row by row: the base table was rewritten, so is this.
-        if (att->atthasdef && !*missing)
+        // Values that were computed row by row: the base table was rewritten, so is this. And those
+        // that rows of foreign tables have had all the time.
+        if ((att->atthasdef && !*missing) || HasForeign(FindLeaves(base_oid, NoLock)))
             RepairEntries(base, table);
     }
     LeaveOwner(owner);

@@ -417,10 +417,12 @@ void BuildConcurrently(Oid relid) {
     SPI_finish();
 }
 
-void StartOver(const IndexTable *table) {
+namespace {
+
+void CheckMayStartOver(const IndexTable *table, bool keeps_unique) {
     Oid relid = table->relid;
     const char *obstacle =
-        table->is_unique ? "keeps its key unique meanwhile" : ObstacleToReload(table);
+        keeps_unique ? "keeps its key unique meanwhile" : ObstacleToReload(table);
     if (obstacle)
         ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
                         errmsg("cannot rebuild index table \"%s\", which is complete",
@@ -428,6 +430,34 @@ void StartOver(const IndexTable *table) {
                         errdetail("It %s.", obstacle),
                         errhint("index_table.repair() mends it in place, VACUUM and REINDEX work "
                                 "on it as on any table.")));
+}
+
+// In one transaction, while writers wait: rows of foreign tables are not seen under the snapshot
+// of a log.
+void RebuildAtOnce(const IndexTable *table) {
+    CheckMayStartOver(table, false);
+    Oid relid = table->relid;
+    LockOutWriters(table->base);
+    LockRelationOid(relid, AccessExclusiveLock);
+    table = GetIndexTable(relid);
+    CheckIsComplete(table);
+    Relation base = relation_open(table->base, NoLock);
+    OwnerContext owner = EnterOwner(base->rd_rel->relowner);
+    Empty(table);
+    table = GetIndexTable(relid);
+    Progress *progress = BeginProgress(table->base, relid, ShareRowExclusiveLock);
+    Reload(base, table, progress);
+    EndProgress(progress);
+    NoteBuild(relid);
+    LeaveOwner(owner);
+    relation_close(base, NoLock);
+}
+
+} // namespace
+
+void StartOver(const IndexTable *table) {
+    Oid relid = table->relid;
+    CheckMayStartOver(table, table->is_unique);
     LockOutWriters(table->base);
     LockRelationOid(relid, AccessExclusiveLock);
     table = GetIndexTable(relid);
@@ -469,6 +499,10 @@ SQL_FUNCTION(index_table_rebuild) {
     CheckMayCommit(fcinfo, "index_table.rebuild()");
     const IndexTable *table = GetOwnIndexTable(PG_GETARG_OID(0));
     Oid relid = table->relid;
+    if (!OidIsValid(table->log) && HasForeign(ListPartitions(table->base))) {
+        RebuildAtOnce(table);
+        PG_RETURN_VOID();
+    }
     int loaded = list_length(ListLoadedPartitions(relid));
     if (!OidIsValid(table->log)) {
         StartOver(table);

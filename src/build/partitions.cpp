@@ -4,6 +4,7 @@
 #include "build/online.h"
 #include "build/query.h"
 #include "build/references.h"
+#include "compat/compat.h"
 #include "maintenance/departure.h"
 #include "maintenance/maintenance.h"
 #include "maintenance/statements.h"
@@ -14,10 +15,8 @@ namespace {
 constexpr char kRowTrigger[] = "index_table_maintain";
 constexpr char kStatementTrigger[] = "index_table_announce";
 
-// Foreign tables need none.
 bool HasStatementTrigger(Oid relid) {
-    return get_rel_relkind(relid) == RELKIND_FOREIGN_TABLE ||
-           OidIsValid(get_trigger_oid(relid, kStatementTrigger, true));
+    return OidIsValid(get_trigger_oid(relid, kStatementTrigger, true));
 }
 
 // The statement trigger is not cloned: every table of the tree has its own.
@@ -27,9 +26,10 @@ void CreateStatementTrigger(Oid relid) {
     // A partition may belong to another role than its base table.
     OwnerContext owner = EnterOwner(RelationOwner(relid));
     const char *name = QualifiedName(relid);
-    Execute(psprintf("CREATE TRIGGER %s BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON %s "
+    bool on_truncate = compat::kForeignTablesHaveTruncateTriggers || !IsForeign(relid);
+    Execute(psprintf("CREATE TRIGGER %s BEFORE INSERT OR UPDATE OR DELETE%s ON %s "
                      "FOR EACH STATEMENT EXECUTE FUNCTION index_table.announce()",
-                     kStatementTrigger, name));
+                     kStatementTrigger, on_truncate ? " OR TRUNCATE" : "", name));
     Execute(psprintf("ALTER TABLE %s ENABLE ALWAYS TRIGGER %s", name, kStatementTrigger));
     LeaveOwner(owner);
 }
@@ -115,13 +115,16 @@ namespace {
 
 void CheckJoiningLeaf(Relation base, Oid leaf) {
     const char *name = get_rel_name(leaf);
-    if (get_rel_relkind(leaf) == RELKIND_FOREIGN_TABLE)
-        ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-                        errmsg("index tables over foreign partitions are not supported yet"),
-                        errdetail("Partition \"%s\" of \"%s\" is a foreign table.", name,
-                                  RelationGetRelationName(base))));
     ListCell *cell;
-    foreach (cell, ListIndexTables(RelationGetRelid(base)))
+    foreach (cell, ListIndexTables(RelationGetRelid(base))) {
+        // See create_concurrently().
+        if (IsForeign(leaf) && OidIsValid(RecordedLog(lfirst_oid(cell))))
+            ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                            errmsg("foreign table \"%s\" cannot become a partition of \"%s\"", name,
+                                   RelationGetRelationName(base)),
+                            errdetail("Index table \"%s\" is being built concurrently.",
+                                      get_rel_name(lfirst_oid(cell))),
+                            errhint("Wait until it is complete.")));
         if (EntryPersistence(lfirst_oid(cell)) != get_rel_persistence(leaf))
             ereport(ERROR,
                     (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
@@ -130,9 +133,13 @@ void CheckJoiningLeaf(Relation base, Oid leaf) {
                             name, get_rel_name(lfirst_oid(cell))),
                      errdetail("After a crash an unlogged table is empty; one of the two would be "
                                "and the other not.")));
+    }
 }
 
+// Whether a leaf certainly has no rows.
 bool IsEmpty(Oid leaf) {
+    if (IsForeign(leaf))
+        return false;
     Relation rel = table_open(leaf, NoLock);
     bool empty = RelationGetNumberOfBlocks(rel) == 0;
     table_close(rel, NoLock);
@@ -305,6 +312,42 @@ void RegisterPartitions(Oid base, List *leaves) {
         CreateStatementTrigger(lfirst_oid(cell));
 }
 
+void FollowTruncate(List *foreign, List *numbers) {
+    ListCell *cell, *before;
+    forboth(cell, foreign, before, numbers) {
+        std::optional<PartitionNumber> number = FindPartitionNumber(lfirst_oid(cell));
+        if (number && number->id == lfirst_int(before))
+            RenumberReferenced(lfirst_oid(cell));
+    }
+}
+
+namespace {
+
+// Whether a relation's own trigger sees to it that it is renumbered.
+bool HasTruncateTrigger(Oid relid) {
+    Relation rel = relation_open(relid, NoLock);
+    const TriggerDesc *triggers = rel->trigdesc;
+    bool found =
+        triggers && std::any_of(triggers->triggers, triggers->triggers + triggers->numtriggers,
+                                [](const Trigger &trigger) {
+                                    return TRIGGER_FOR_TRUNCATE(trigger.tgtype) &&
+                                           trigger.tgenabled != TRIGGER_DISABLED &&
+                                           strcmp(trigger.tgname, kStatementTrigger) == 0;
+                                });
+    relation_close(rel, NoLock);
+    return found;
+}
+
+// Foreign tables have no TRUNCATE triggers on 15, nor where a dump of 15 was restored. TRUNCATE of
+// a partitioned table fires those of every partitioned table below it.
+void RenumberForeignChildren(Oid parent) {
+    ListCell *cell;
+    foreach (cell, find_inheritance_children(parent, NoLock))
+        if (IsForeign(lfirst_oid(cell)) && !HasTruncateTrigger(lfirst_oid(cell)))
+            RenumberReferenced(lfirst_oid(cell));
+}
+
+} // namespace
 } // namespace index_table
 
 using namespace index_table;
@@ -324,5 +367,7 @@ SQL_FUNCTION(index_table_announce) {
     }
     FlushChanges();
     RenumberReferenced(relid);
+    if (trigger->tg_relation->rd_rel->relkind == RELKIND_PARTITIONED_TABLE)
+        RenumberForeignChildren(relid);
     return PointerGetDatum(nullptr);
 }

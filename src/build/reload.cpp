@@ -177,7 +177,9 @@ void FollowColumnChange(const PendingChange *pending) {
     if (pending->changes == NIL)
         return;
     Oid base_oid = pending->base;
-    bool is_rewritten = !equal(pending->storage, ListStorage(base_oid));
+    // What a foreign table shows in a column of another type, only reading it tells.
+    bool is_rewritten =
+        HasForeign(FindLeaves(base_oid, NoLock)) || !equal(pending->storage, ListStorage(base_oid));
     Relation base = relation_open(base_oid, NoLock);
     OwnerContext owner = EnterOwner(base->rd_rel->relowner);
     ListCell *cell;

@@ -254,7 +254,10 @@ SQL_FUNCTION(index_table_repair) {
     if (removed)
         CheckAfterRepair(removed);
     int64 problems = 0;
-    if (has_strangers || CountProblems(base, table) > 0) {
+    // postgres_fdw reads under one snapshot until the transaction ends: what is looked at before
+    // writers are locked out cannot be looked at again.
+    bool has_foreign = HasForeign(ListPartitions(table->base));
+    if (has_strangers || has_foreign || CountProblems(base, table) > 0) {
         LockRelationOid(table->base, ShareRowExclusiveLock); // first, as writers do
         FindLeaves(table->base, ShareRowExclusiveLock);
         problems = ReconcilePartitions(base);

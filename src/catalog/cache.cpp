@@ -184,6 +184,27 @@ int CountPartitions(const Base *base, int limit) {
     return Min(cached->partition_count, limit);
 }
 
+bool IsForeign(Oid relid) {
+    return get_rel_relkind(relid) == RELKIND_FOREIGN_TABLE;
+}
+
+bool HasForeign(List *relids) {
+    ListCell *cell;
+    foreach (cell, relids)
+        if (IsForeign(lfirst_oid(cell)))
+            return true;
+    return false;
+}
+
+bool HasForeignLeaves(const Base *base) {
+    Base *cached = const_cast<Base *>(base);
+    if (!cached->has_foreign_known) {
+        cached->has_foreign = HasForeign(ListPartitions(base->relid));
+        cached->has_foreign_known = true;
+    }
+    return cached->has_foreign;
+}
+
 const IndexTable *FindIndexTable(Oid relid) {
     CreateTables();
     WatchedRelation *known =

@@ -76,6 +76,8 @@ struct Base {
     bool has_retired;    // entries of dead partition numbers may be stored
     int partition_count; // of the first ones counted; see CountPartitions
     int counted_to;
+    bool has_foreign; // see HasForeignLeaves
+    bool has_foreign_known;
     int row_width; // average, in bytes, as the planner guesses it; 0: not asked yet
     uint64 serial; // never used twice in a session
     bool valid;
@@ -124,6 +126,14 @@ const IndexTable *GetIndexTable(Oid relid);
 // Raises 55000 where an index table is not complete.
 void CheckIsComplete(const IndexTable *table);
 
+// What pg_inherits says of a partition. False where it has just been detached.
+struct Parent {
+    Oid relid;
+    bool is_detach_pending;   // by DETACH CONCURRENTLY
+    TransactionId changed_by; // who said so
+};
+bool FindParent(Oid partition, Parent *parent);
+
 // The topmost table that a relation is a partition of; itself where it is none. A partition that is
 // about to be detached concurrently still is one.
 Oid RootOf(Oid relid);
@@ -143,6 +153,13 @@ Oid FindPartition(Oid base, int32 partition_id);
 int RowWidth(const Base *base);
 // Partitions with live numbers, counted up to `limit`. Cached.
 int CountPartitions(const Base *base, int limit);
+
+// Whether a relation is a foreign table: its rows are on another server, have neither ctid nor
+// command ids, and are seen under that server's snapshots.
+bool IsForeign(Oid relid);
+bool HasForeign(List *relids);
+// Whether a partition of the base table, or the base table itself, is a foreign table. Cached.
+bool HasForeignLeaves(const Base *base);
 
 // Changes whenever anything that was looked up may have become outdated.
 uint64 CacheGeneration();

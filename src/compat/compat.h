@@ -332,6 +332,32 @@ inline Oid CheckedUser(PlannerInfo *root, RangeTblEntry *rte) {
     return OidIsValid(user) ? user : GetUserId();
 }
 
+// A query that was not parsed reads what `state` has in its range table, whose only entry is `rte`,
+// as `user` (InvalidOid: the current one), without privileges being checked.
+inline void SetUncheckedReader([[maybe_unused]] Query *query, [[maybe_unused]] ParseState *state,
+                               [[maybe_unused]] RangeTblEntry *rte, Oid user) {
+#if PG_VERSION_NUM >= 160000
+    RTEPermissionInfo *permissions = getRTEPermissionInfo(state->p_rteperminfos, rte);
+    permissions->requiredPerms = 0;
+    permissions->checkAsUser = user;
+    query->rteperminfos = state->p_rteperminfos;
+#else
+    rte->requiredPerms = 0;
+    rte->checkAsUser = user;
+#endif
+}
+
+// As whom a query that runs reads a relation of its range table; InvalidOid: the current user.
+inline Oid ReaderOf(EState *estate, Index rti) {
+    RangeTblEntry *rte = exec_rt_fetch(rti, estate);
+#if PG_VERSION_NUM >= 160000
+    return rte->perminfoindex ? getRTEPermissionInfo(estate->es_rteperminfos, rte)->checkAsUser
+                              : InvalidOid;
+#else
+    return rte->checkAsUser;
+#endif
+}
+
 // Whether the planner itself sees that an index serves key = 1 OR key = 2.
 constexpr bool kMatchesOrClauses = PG_VERSION_NUM >= 180000;
 
@@ -362,6 +388,34 @@ inline void SetCostEstimator(IndexOptInfo *info, CostEstimator estimator) {
 inline CostEstimator CostEstimatorOf(Oid method) {
     return GetIndexAmRoutineByAmId(method, false)->amcostestimate;
 }
+
+// Makes a query, before it is planned, ask for no privileges.
+inline void CheckNoPrivileges(Query *query) {
+    ListCell *cell;
+    foreach (cell, query->rtable) {
+        RangeTblEntry *entry = lfirst_node(RangeTblEntry, cell);
+#if PG_VERSION_NUM >= 160000
+        entry->perminfoindex = 0;
+#else
+        entry->requiredPerms = 0;
+#endif
+    }
+#if PG_VERSION_NUM >= 160000
+    query->rteperminfos = NIL;
+#endif
+}
+
+// Runs a query to its end.
+inline void RunQuery(QueryDesc *query) {
+#if PG_VERSION_NUM >= 180000
+    ExecutorRun(query, ForwardScanDirection, 0);
+#else
+    ExecutorRun(query, ForwardScanDirection, 0, true);
+#endif
+}
+
+// Whether foreign tables may have TRUNCATE triggers: since 16.
+constexpr bool kForeignTablesHaveTruncateTriggers = PG_VERSION_NUM >= 160000;
 
 // The sequence of an identity column; InvalidOid where it is none.
 inline Oid IdentitySequence(Relation rel, AttrNumber attno) {

@@ -214,7 +214,7 @@ void WaitForBuild(Oid index_table) {
 
 // Before DROP TABLE.
 void PrepareDrop(DropStmt *statement) {
-    if (statement->removeType != OBJECT_TABLE)
+    if (statement->removeType != OBJECT_TABLE && statement->removeType != OBJECT_FOREIGN_TABLE)
         return;
     List *dropped = NIL;
     ListCell *cell, *table;
@@ -317,7 +317,7 @@ void RefuseNewChild(List *parents) {
     foreach (cell, parents) {
         RangeVar *parent = lfirst_node(RangeVar, cell);
         Oid relid = FindRelation(parent);
-        if (IsBase(relid) && get_rel_relkind(relid) == RELKIND_RELATION)
+        if (IsBase(relid) && get_rel_relkind(relid) != RELKIND_PARTITIONED_TABLE)
             RaiseCannotFollow(psprintf("inherit from \"%s\"", parent->relname),
                               FindBase(relid)->tables[0]);
     }

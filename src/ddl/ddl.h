@@ -7,4 +7,7 @@ namespace index_table {
 
 void InitializeDdl();
 
+// Before InitializeMaintenance(): inside its hook, which notes the TRUNCATE that runs.
+void InitializeTruncation();
+
 } // namespace index_table

@@ -62,6 +62,7 @@ const Leaf *LoadLeaf(Relation rel) {
     Leaf *leaf = static_cast<Leaf *>(palloc0(sizeof(Leaf)));
     leaf->cached = {.relid = relid, .valid = true, .context = context};
     leaf->partition_id = number->id;
+    leaf->is_foreign = rel->rd_rel->relkind == RELKIND_FOREIGN_TABLE;
     leaf->base = base;
     leaf->base_relid = base->relid;
     leaf->base_serial = base->serial;

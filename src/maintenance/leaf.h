@@ -23,6 +23,7 @@ struct LeafTable {
 struct Leaf {
     CachedRelation cached;
     int32 partition_id;
+    bool is_foreign;
     const Base *base;
     Oid base_relid;
     uint64 base_serial; // of the base that the tables point into

@@ -4,6 +4,7 @@
 #include "maintenance/departure.h"
 #include "maintenance/entries.h"
 #include "maintenance/flush.h"
+#include "maintenance/foreign_guard.h"
 #include "maintenance/leaf.h"
 #include "maintenance/linked_updates.h"
 #include "maintenance/maintenance.h"
@@ -21,6 +22,7 @@ struct Capture {
     EntryMaker **makers;
     ChangeBuffer **buffers;
     EntryValues *entries; // by attribute number of the index table
+    ForeignGuard *guard;  // null: not a foreign table, or no partition
     MemoryContext memory;
 };
 
@@ -58,6 +60,8 @@ Capture *PrepareCapture(FunctionCallInfo fcinfo, Relation rel) {
     if (capture) {
         if (capture->context)
             FreeExprContext(capture->context, true);
+        if (capture->guard)
+            FreeForeignGuard(capture->guard);
         MemoryContextDelete(capture->memory);
         fcinfo->flinfo->fn_extra = nullptr;
     }
@@ -72,6 +76,7 @@ Capture *PrepareCapture(FunctionCallInfo fcinfo, Relation rel) {
         capture->leaf = FindLeaf(rel);
     if (const Leaf *leaf = capture->leaf) {
         NoteWrittenPartition(leaf->partition_id);
+        capture->guard = leaf->is_foreign ? MakeForeignGuard(rel) : nullptr;
         int count = leaf->table_count;
         capture->makers = static_cast<EntryMaker **>(palloc(sizeof(EntryMaker *) * count));
         capture->entries = static_cast<EntryValues *>(palloc(sizeof(EntryValues) * count));
@@ -97,6 +102,9 @@ Capture *PrepareCapture(FunctionCallInfo fcinfo, Relation rel) {
 // The command that wrote the new or deleted the old version of a base row. Entries carry it, so
 // that within a transaction a row and its entries become visible together.
 CommandId CommandOf(TriggerData *trigger) {
+    // Rows of foreign tables carry none.
+    if (trigger->tg_relation->rd_rel->relkind == RELKIND_FOREIGN_TABLE)
+        return StatementCommand();
     CommandId current = GetCurrentCommandId(true);
     bool is_delete = TRIGGER_FIRED_BY_DELETE(trigger->tg_event);
     HeapTuple tuple =
@@ -187,6 +195,8 @@ SQL_FUNCTION(index_table_maintain) {
         slot_getsomeattrs(before, leaf->max_attno);
     if (after)
         slot_getsomeattrs(after, leaf->max_attno);
+    if (after && capture->guard)
+        CheckStaysInPartition(capture->guard, after);
     if (is_update && !Differs(before, after, leaf->used, leaf->used_count))
         return PointerGetDatum(nullptr);
 
@@ -199,7 +209,8 @@ SQL_FUNCTION(index_table_maintain) {
         if (is_update && leaf->table_count > 1 &&
             !Differs(before, after, table.used, table.used_count))
             continue;
-        bool is_claimed = IsClaimed(table.table->relid, RelationGetRelid(trigger->tg_relation),
+        bool is_claimed = !leaf->is_foreign &&
+                          IsClaimed(table.table->relid, RelationGetRelid(trigger->tg_relation),
                                     &trigger->tg_trigslot->tts_tid);
         if (is_claimed && !before)
             continue; // it is stored already

@@ -184,6 +184,11 @@ bool IsBeingChanged(Oid base, CommandId command) {
     return false;
 }
 
+CommandId StatementCommand() {
+    CommandId current = GetCurrentCommandId(true);
+    return innermost && innermost->query ? innermost->query->estate->es_output_cid : current;
+}
+
 const TruncateStmt *SetTruncate(const TruncateStmt *statement) {
     const TruncateStmt *outer = truncate;
     truncate = statement;

@@ -44,6 +44,9 @@ void NoteEnd(QueryDesc *query);
 bool IsBeingChanged(Oid base);
 bool IsBeingChanged(Oid base, CommandId command);
 
+// The command id of the innermost statement, that with which it changes rows.
+CommandId StatementCommand();
+
 // The TRUNCATE that runs. Returns the one around it, to be set again after it, even after an error.
 const TruncateStmt *SetTruncate(const TruncateStmt *statement);
 // What it names, with partitions, a list of OIDs; what CASCADE adds is not among them.

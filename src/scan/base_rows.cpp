@@ -3,6 +3,7 @@
 #include "build/query.h"
 #include "maintenance/entries.h"
 #include "maintenance/leaf.h"
+#include "scan/entry_scan.h"
 #include "scan/leaf_reader.h"
 
 namespace index_table {
@@ -99,6 +100,35 @@ HeapTuple CopyRow(BaseRows *rows, OpenLeaf *leaf) {
     HeapTuple tuple = ExecFetchSlotHeapTuple(leaf->slot, true, &should_free);
     TupleConversionMap *to_base = GetUse(rows, leaf)->to_base;
     return to_base ? execute_attr_map_tuple(tuple, to_base) : heap_copytuple(tuple);
+}
+
+RowIdentity IdentityOf(const IndexTable *table, HeapTuple entry, TupleDesc descriptor) {
+    RowIdentity identity = {.values = palloc_array(Datum, table->identity_count),
+                            .nulls = palloc_array(bool, table->identity_count)};
+    for (int i = 0; i < table->identity_count; i++)
+        identity.values[i] =
+            heap_getattr(entry, table->identity[i].position + 1, descriptor, &identity.nulls[i]);
+    return identity;
+}
+
+// Reads the rows of an entry from a foreign table, and those of entries that follow.
+void ReadAhead(BaseRows *rows, OpenLeaf *leaf, const EntryScan *scan, HeapTuple entry, int ahead) {
+    const IndexTable *table = rows->table;
+    TupleDesc descriptor = scan->batch->tupdesc;
+    RowIdentity first = IdentityOf(table, entry, descriptor);
+    if (HasForeignRows(leaf->foreign, first))
+        return;
+    RowIdentity *identities = palloc_array(RowIdentity, ahead);
+    int count = 0;
+    identities[count++] = first;
+    for (uint64 i = scan->next; i < scan->batch->numvals && count < ahead; i++) {
+        bool isnull;
+        Datum number = heap_getattr(scan->batch->vals[i], table->partition_position() + 1,
+                                    descriptor, &isnull);
+        if (DatumGetInt32(number) == leaf->partition_id)
+            identities[count++] = IdentityOf(table, scan->batch->vals[i], descriptor);
+    }
+    ReadForeignRows(leaf->foreign, {identities, static_cast<Size>(count)});
 }
 
 List *FindInLeaf(BaseRows *rows, OpenLeaf *leaf, const Datum *entry, const bool *nulls,
@@ -262,8 +292,9 @@ bool HasRowSecurity(const BaseRows *rows) {
     return rows->row_security;
 }
 
-List *FindBaseRows(BaseRows *rows, HeapTuple entry, TupleDesc descriptor) {
+List *FindBaseRows(BaseRows *rows, const EntryScan *scan, HeapTuple entry, int ahead) {
     const IndexTable *table = rows->table;
+    TupleDesc descriptor = scan->batch->tupdesc;
     Datum *values = static_cast<Datum *>(palloc(sizeof(Datum) * descriptor->natts));
     bool *nulls = static_cast<bool *>(palloc(sizeof(bool) * descriptor->natts));
     heap_deform_tuple(entry, descriptor, values, nulls);
@@ -273,6 +304,8 @@ List *FindBaseRows(BaseRows *rows, HeapTuple entry, TupleDesc descriptor) {
         return OidIsValid(relid) ? FindSecured(rows, relid, values, nulls, descriptor) : NIL;
     }
     OpenLeaf *leaf = GetLeaf(&rows->leaves, partition_id);
+    if (leaf && leaf->foreign)
+        ReadAhead(rows, leaf, scan, entry, ahead);
     return leaf ? FindInLeaf(rows, leaf, values, nulls, descriptor) : NIL;
 }
 

@@ -167,6 +167,8 @@ bool IsEntryIndex(Relation index, const IndexTable *table, const AttrNumber *sto
     return usable;
 }
 
+// PostgreSQL keeps no constraint over partitions that are foreign tables: where the identity is
+// unique, HasForeignLeaves() need not be asked.
 bool ServesScans(const IndexTable *table) {
     return table->identity_is_unique && !OidIsValid(table->log);
 }

@@ -71,23 +71,12 @@ bool ReadDetached(Oid base, Oid relid, Snapshot snapshot, bool *pending) {
     bool detached = false;
     *pending = false;
     while (!detached && get_rel_relispartition(relid)) {
-        Relation inherits = table_open(InheritsRelationId, AccessShareLock);
-        ScanKeyData key;
-        ScanKeyInit(&key, Anum_pg_inherits_inhrelid, BTEqualStrategyNumber, F_OIDEQ,
-                    ObjectIdGetDatum(relid));
-        SysScanDesc scan =
-            systable_beginscan(inherits, InheritsRelidSeqnoIndexId, true, nullptr, 1, &key);
-        HeapTuple tuple = systable_getnext(scan);
-        relid = InvalidOid;
-        if (HeapTupleIsValid(tuple)) {
-            Form_pg_inherits form = reinterpret_cast<Form_pg_inherits>(GETSTRUCT(tuple));
-            relid = form->inhparent;
-            *pending = *pending || form->inhdetachpending;
-            detached = form->inhdetachpending &&
-                       !XidInMVCCSnapshot(HeapTupleHeaderGetXmin(tuple->t_data), snapshot);
-        }
-        systable_endscan(scan);
-        table_close(inherits, AccessShareLock);
+        Parent parent;
+        if (!FindParent(relid, &parent))
+            return true;
+        relid = parent.relid;
+        *pending = *pending || parent.is_detach_pending;
+        detached = parent.is_detach_pending && !XidInMVCCSnapshot(parent.changed_by, snapshot);
     }
     return detached || relid != base;
 }
@@ -141,10 +130,14 @@ void OpenPartition(LeafReader *reader, OpenLeaf *leaf) {
     leaf->rel = rel;
     leaf->map = compat::MapColumnsByName(RelationGetDescr(rel), RelationGetDescr(reader->base));
     leaf->slot = table_slot_create(rel, nullptr);
+    reader->opened++;
+    if (rel->rd_rel->relkind == RELKIND_FOREIGN_TABLE) {
+        leaf->foreign = OpenForeignRows(reader->table, reader->base, rel, leaf->map);
+        return;
+    }
     leaf->index = ChooseIndex(reader, leaf);
     if (!leaf->index)
         leaf->table_scan = table_beginscan(rel, reader->snapshot, 0, nullptr);
-    reader->opened++;
 }
 
 } // namespace
@@ -218,6 +211,10 @@ void BeginScan(LeafReader *reader, OpenLeaf *leaf) {
 } // namespace
 
 void SeekRows(LeafReader *reader, OpenLeaf *leaf, const Datum *values, const bool *nulls) {
+    if (leaf->foreign) {
+        SeekForeignRows(leaf->foreign, {const_cast<Datum *>(values), const_cast<bool *>(nulls)});
+        return;
+    }
     MemoryContext caller = MemoryContextSwitchTo(reader->memory);
     if (leaf->index) {
         if (!leaf->scan)
@@ -236,6 +233,14 @@ void SeekRows(LeafReader *reader, OpenLeaf *leaf, const Datum *values, const boo
 }
 
 bool NextRow(LeafReader *reader, OpenLeaf *leaf) {
+    if (leaf->foreign) {
+        HeapTuple row = NextForeignRow(leaf->foreign);
+        if (row)
+            ExecStoreHeapTuple(row, leaf->slot, false);
+        else
+            ExecClearTuple(leaf->slot);
+        return row != nullptr;
+    }
     // A scan remembers killed items in the memory context it is first advanced in.
     MemoryContext caller = MemoryContextSwitchTo(reader->memory);
     bool found = leaf->scan
@@ -253,7 +258,7 @@ void EndLeafReader(LeafReader *reader) {
             index_endscan(leaf->scan);
         if (leaf->index)
             index_close(leaf->index, NoLock);
-        else
+        else if (leaf->table_scan)
             table_endscan(leaf->table_scan);
         ExecDropSingleTupleTableSlot(leaf->slot);
         relation_close(leaf->rel, NoLock);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "catalog/definition.h"
+#include "scan/foreign_rows.h"
 #include "scan/number_map.h"
 
 namespace index_table {
@@ -18,9 +19,10 @@ struct OpenLeaf {
     ScanKeyData *keys;
     int *key_identity; // which identity column each key is
     TupleTableSlot *slot;
-    AttrMap *map;   // the leaf's columns for the base table's; null: same layout
-    void *attached; // for whoever reads
-    bool is_known;  // is_readable has been found
+    AttrMap *map;         // the leaf's columns for the base table's; null: same layout
+    ForeignRows *foreign; // its rows; null: not a foreign table
+    void *attached;       // for whoever reads
+    bool is_known;        // is_readable has been found
     bool is_readable;
 };
 

@@ -95,6 +95,9 @@ bool IsRepeated(EntryRun *run, HeapTuple entry, TupleDesc descriptor) {
 
 namespace {
 
+// Rows that are read from a shard at once.
+constexpr int kReadAhead = 500;
+
 EntryCondition PrefixOf(const KeyValues &key) {
     return {.count = key.count, .values = key.values, .nulls = key.nulls, .last = Bound::Equal};
 }
@@ -154,7 +157,7 @@ SQL_FUNCTION(index_table_lookup) {
     while (HeapTuple entry = NextEntry(&scan)) {
         TupleDesc descriptor = scan.batch->tupdesc;
         // Under row security an entry shows when its row does.
-        if (!HasRowSecurity(rows) || FindBaseRows(rows, entry, descriptor) != NIL)
+        if (!HasRowSecurity(rows) || FindBaseRows(rows, &scan, entry, kReadAhead) != NIL)
             PutEntry(result, table, entry, descriptor);
     }
     EndEntryScan(&scan);
@@ -183,7 +186,7 @@ SQL_FUNCTION(index_table_shards) {
     EntryScan scan = BeginEntryScan(table, PrefixOf(key));
     while (HeapTuple entry = NextEntry(&scan)) {
         TupleDesc descriptor = scan.batch->tupdesc;
-        if (HasRowSecurity(rows) && FindBaseRows(rows, entry, descriptor) == NIL)
+        if (HasRowSecurity(rows) && FindBaseRows(rows, &scan, entry, kReadAhead) == NIL)
             continue;
         Oid leaf = LeafOf(table, entry, descriptor);
         bool is_known;
@@ -228,7 +231,7 @@ SQL_FUNCTION(index_table_fetch) {
             continue;
         MemoryContext caller = MemoryContextSwitchTo(per_entry);
         ListCell *cell;
-        foreach (cell, FindBaseRows(rows, entry, descriptor))
+        foreach (cell, FindBaseRows(rows, &scan, entry, kReadAhead))
             tuplestore_puttuple(result->setResult, static_cast<HeapTuple>(lfirst(cell)));
         MemoryContextSwitchTo(caller);
         MemoryContextReset(per_entry);

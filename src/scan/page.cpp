@@ -14,6 +14,7 @@ namespace index_table {
 namespace {
 
 constexpr int kMaxPageSize = 1000000;
+constexpr int kReadAhead = 500; // rows that are read from a shard at once
 
 // Columns of the B-tree that a token holds.
 struct Position {
@@ -198,7 +199,8 @@ bool ReadRange(PageRows *page, const EntryCondition &condition) {
         TupleDesc descriptor = scan.batch->tupdesc;
         if (IsRepeated(&page->run, entry, descriptor))
             continue;
-        List *found = FindBaseRows(page->rows, entry, descriptor);
+        int ahead = std::clamp(page->size - page->count + 1, 1, kReadAhead);
+        List *found = FindBaseRows(page->rows, &scan, entry, ahead);
         if (found == NIL)
             continue;
         if (page->count >= page->size && !IsAtPosition(page, entry, descriptor)) {

@@ -1,0 +1,333 @@
+-- Index tables over foreign partitions: the shards are tables of this database, reached through postgres_fdw.
+SET client_min_messages = warning;
+CREATE EXTENSION IF NOT EXISTS index_table;
+CREATE EXTENSION IF NOT EXISTS postgres_fdw;
+CREATE SCHEMA shard;
+CREATE SCHEMA coordinator;
+SET search_path = coordinator;
+
+\getenv abs_srcdir PG_ABS_SRCDIR
+\set oracle :abs_srcdir '/sql/include/oracle.sql'
+\i :oracle
+
+DO $$
+BEGIN
+    EXECUTE format('CREATE SERVER regress_shard FOREIGN DATA WRAPPER postgres_fdw OPTIONS (host %L, port %L, dbname %L)',
+                   split_part(current_setting('unix_socket_directories'), ',', 1), current_setting('port'), current_database());
+END $$;
+CREATE USER MAPPING FOR CURRENT_USER SERVER regress_shard;
+
+-- Local and foreign partitions, at two levels; one with its columns in another order, one with other names.
+CREATE TABLE shard.south (age int, phone text, name text, town text, region text NOT NULL, id int NOT NULL, PRIMARY KEY (region, id));
+CREATE TABLE shard.west (k int PRIMARY KEY, region text NOT NULL, town text, name text, phone text, age int);
+CREATE TABLE shard.east (id int PRIMARY KEY, region text NOT NULL, town text, name text, phone text, age int);
+CREATE TABLE people (id int NOT NULL, region text NOT NULL, town text, name text, phone text, age int) PARTITION BY LIST (region);
+CREATE TABLE people_north PARTITION OF people (PRIMARY KEY (id)) FOR VALUES IN ('north');
+CREATE FOREIGN TABLE people_south (age int, gone int, phone text, name text, town text, region text NOT NULL, id int NOT NULL)
+    SERVER regress_shard OPTIONS (schema_name 'shard', table_name 'south');
+ALTER FOREIGN TABLE people_south DROP COLUMN gone;
+ALTER TABLE people ATTACH PARTITION people_south FOR VALUES IN ('south');
+CREATE TABLE people_west PARTITION OF people FOR VALUES IN ('west') PARTITION BY HASH (id);
+CREATE TABLE people_west_0 PARTITION OF people_west (PRIMARY KEY (id)) FOR VALUES WITH (MODULUS 2, REMAINDER 0);
+CREATE FOREIGN TABLE people_west_1 PARTITION OF people_west FOR VALUES WITH (MODULUS 2, REMAINDER 1)
+    SERVER regress_shard OPTIONS (schema_name 'shard', table_name 'west');
+ALTER FOREIGN TABLE people_west_1 ALTER COLUMN id OPTIONS (column_name 'k');
+INSERT INTO people SELECT i, (ARRAY['north', 'south', 'west'])[1 + i % 3], 'Town ' || i % 4, 'Name ' || i % 5, 'phone ' || i, i FROM generate_series(1, 60) AS i;
+
+SELECT index_table.create('people', 'town');
+\echo :SQLSTATE
+CALL index_table.create_concurrently('people', 'town', identity => 'id, region');
+\echo :SQLSTATE
+SELECT index_table.create('people', 'town', identity => 'id, region', partitions => 2);
+SELECT index_table.create('people', 'name DESC, town', 'partial', include => 'phone', identity => 'id, region');
+SELECT index_table.create('people', 'age', 'denormalized', identity => 'id, region');
+SELECT index_table.create('people', 'phone', is_unique => true, identity => 'id, region');
+SELECT index_table.create('people', 'lower(town)', 'partial', include => 'age', predicate => 'age > 30', name => 'elders', identity => 'id, region');
+INSERT INTO recomputation VALUES
+    ('people_by_town', 'town, partition_id, id, region', 'people b', 'true'),
+    ('people_by_name_town', 'name, town, partition_id, id, region, phone', 'people b', 'true'),
+    ('people_by_age', 'age, partition_id, id, region, town, name, phone', 'people b', 'true'),
+    ('people_by_phone', 'phone, partition_id, id, region', 'people b', 'true'),
+    ('elders', 'lower(town), partition_id, id, region, age', 'people b', 'age > 30');
+SELECT partition, server FROM index_table.partitions WHERE base = 'people'::regclass ORDER BY partition::text;
+SELECT count(*) FROM people_by_town;
+SELECT * FROM differences();
+
+-- INSERT, through the parent and into a shard's table; COPY.
+INSERT INTO people VALUES (101, 'south', 'Rome', 'Bob', '101', 20), (102, 'north', 'Oslo', 'Ann', '102', 40), (103, 'west', NULL, NULL, NULL, NULL), (104, 'west', 'Bonn', 'Eve', '104', 70);
+INSERT INTO people_south (id, region, town) VALUES (105, 'south', 'Rome') RETURNING id, town;
+COPY people (id, region, town, name, phone, age) FROM stdin WITH (FORMAT csv);
+106,south,Bari,Cid,106,50
+107,west,Bergen,Dan,107,60
+108,north,Bonn,Eve,108,70
+\.
+COPY people_south (region, id, town, age) FROM stdin;
+south	109	Bari	31
+south	110	\N	32
+\.
+SELECT * FROM differences();
+
+-- UPDATE of keys, of included columns, of others, of identities; DELETE. With and without row-by-row work on the shard.
+UPDATE people SET town = 'New ' || town WHERE id % 2 = 0;
+UPDATE people SET age = age + 1;
+UPDATE people SET phone = phone || '!', name = name || '?' WHERE id % 3 = 1;
+UPDATE people_south SET id = id + 1000 WHERE id % 5 = 0;
+UPDATE people SET (town, name) = (name, town) WHERE id BETWEEN 20 AND 30;
+UPDATE people SET town = t.v FROM (VALUES (101, 'Turku'), (104, NULL)) AS t (id, v) WHERE people.id = t.id;
+SELECT * FROM differences();
+DELETE FROM people WHERE id % 7 = 0;
+WITH deleted AS (DELETE FROM people_west_1 WHERE age < 30 RETURNING id) SELECT id FROM deleted ORDER BY id;
+SELECT * FROM differences();
+
+-- Rows move into shards, and not out of them.
+UPDATE people SET region = 'south' WHERE id = 102 AND region = 'north';
+SELECT tableoid::regclass, id, region FROM people WHERE id = 102;
+SELECT * FROM index_table.lookup('people_by_phone', '102');
+UPDATE people SET region = 'north' WHERE id = 102;
+\echo :SQLSTATE
+UPDATE people SET id = 302 WHERE id = 103 AND region = 'west';
+\echo :SQLSTATE
+INSERT INTO people_south (id, region) VALUES (111, 'north');
+\echo :SQLSTATE
+SELECT tableoid::regclass, id, region FROM people WHERE id IN (102, 103, 111, 302) ORDER BY id;
+SELECT * FROM differences();
+
+-- Transactions and savepoints.
+BEGIN;
+INSERT INTO people VALUES (201, 'south', 'Oslo', 'A', '201', 1), (202, 'west', 'Oslo', 'B', '202', 2);
+SAVEPOINT a;
+UPDATE people SET town = 'Nowhere' WHERE id IN (201, 202);
+DELETE FROM people WHERE id = 101;
+SELECT * FROM differences();
+ROLLBACK TO a;
+SELECT * FROM differences();
+SAVEPOINT b;
+UPDATE people SET town = 'Somewhere' WHERE id = 201;
+RELEASE b;
+DO $$ BEGIN
+    DELETE FROM coordinator.people WHERE region = 'south';
+    RAISE division_by_zero;
+EXCEPTION WHEN division_by_zero THEN
+    NULL;
+END $$;
+SELECT id, town FROM index_table.fetch(NULL::people, 'people_by_town', 'Somewhere');
+COMMIT;
+SELECT * FROM differences();
+BEGIN;
+DELETE FROM people;
+SELECT * FROM differences();
+ROLLBACK;
+SELECT * FROM differences();
+
+-- Triggers that change what the statement changes.
+CREATE FUNCTION rename() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF pg_trigger_depth() = 1 THEN
+        UPDATE coordinator.people SET name = 'seen ' || id WHERE id = NEW.id;
+    END IF;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER rename AFTER INSERT ON people FOR EACH ROW EXECUTE FUNCTION rename();
+INSERT INTO people VALUES (301, 'south', 'Pisa', 'x', '301', 41), (302, 'west', 'Pisa', 'y', '302', 42), (303, 'north', 'Pisa', 'z', '303', 43), (304, 'south', 'Pisa', 'x', '304', 44);
+SELECT id, name FROM index_table.fetch(NULL::people, 'people_by_town', 'Pisa') ORDER BY id;
+SELECT * FROM differences();
+DROP TRIGGER rename ON people;
+
+-- Unique across shards.
+INSERT INTO people VALUES (401, 'south', 'Pisa', 'x', '302', 41);
+\echo :SQLSTATE
+INSERT INTO people VALUES (401, 'north', 'Pisa', 'x', '301', 41);
+\echo :SQLSTATE
+UPDATE people SET phone = '303' WHERE id = 301;
+\echo :SQLSTATE
+INSERT INTO people VALUES (401, 'south', 'Pisa', 'x', '303', 41) ON CONFLICT DO NOTHING;
+\echo :SQLSTATE
+INSERT INTO people VALUES (401, 'north', 'Pisa', 'x', '301', 41), (402, 'north', 'Pisa', 'x', '402', 41) ON CONFLICT DO NOTHING;
+UPDATE people SET phone = CASE id WHEN 301 THEN '302' ELSE '301' END WHERE id IN (301, 302);
+SELECT id, phone FROM people WHERE id IN (301, 302, 401, 402) ORDER BY id;
+SELECT * FROM differences();
+
+-- Reading by hand.
+SELECT partition, server, identity, included FROM index_table.lookup('people_by_name_town', 'seen 301');
+SELECT * FROM index_table.shards('people_by_town', 'Pisa') ORDER BY partition::text;
+SELECT id, town FROM index_table.fetch(NULL::people, 'people_by_town', 'New Town 2') ORDER BY id;
+SELECT (entity).id, next IS NULL AS last FROM index_table.page(NULL::people, 'people_by_town', 3, NULL, 'New Town 2');
+SELECT (entity).id, p.next IS NULL AS last FROM (SELECT next FROM index_table.page(NULL::people, 'people_by_town', 3, NULL, 'New Town 2') LIMIT 1) AS before,
+    index_table.page(NULL::people, 'people_by_town', 3, before.next, 'New Town 2') AS p;
+SELECT (SELECT count(*) FROM index_table.fetch(NULL::people, 'people_by_town')) = (SELECT count(*) FROM people) AS same;
+SELECT (SELECT array_agg(id ORDER BY id) FROM index_table.fetch(NULL::people, 'people_by_town')) = (SELECT array_agg(id ORDER BY id) FROM people) AS same;
+-- Who may read the base table needs no rights on its partitions, but a user mapping.
+CREATE ROLE regress_reader;
+\set SHOW_CONTEXT never
+GRANT USAGE ON SCHEMA coordinator TO regress_reader;
+GRANT SELECT ON people TO regress_reader;
+SET ROLE regress_reader;
+SELECT id FROM index_table.fetch(NULL::people, 'people_by_phone', '303');
+\set VERBOSITY sqlstate
+SELECT id FROM index_table.fetch(NULL::people, 'people_by_phone', '302');
+\set VERBOSITY default
+RESET ROLE;
+CREATE USER MAPPING FOR regress_reader SERVER regress_shard OPTIONS (user 'regress_reader', password_required 'false');
+ALTER ROLE regress_reader LOGIN;
+GRANT USAGE ON SCHEMA shard TO regress_reader;
+SET ROLE regress_reader;
+SELECT id FROM index_table.fetch(NULL::people, 'people_by_phone', '302');
+\echo :SQLSTATE
+RESET ROLE;
+GRANT SELECT ON shard.south TO regress_reader;
+SET ROLE regress_reader;
+SELECT id FROM index_table.fetch(NULL::people, 'people_by_phone', '302');
+RESET ROLE;
+DROP USER MAPPING FOR regress_reader SERVER regress_shard;
+
+-- Plain queries read every partition, as without index tables; and so do changes.
+CREATE FUNCTION plan(query text) RETURNS SETOF text LANGUAGE plpgsql AS $$
+DECLARE
+    line text;
+BEGIN
+    FOR line IN EXECUTE 'EXPLAIN (COSTS OFF) ' || query LOOP
+        IF line ~ 'Custom Scan' THEN RETURN NEXT line; END IF;
+    END LOOP;
+END $$;
+SELECT plan('SELECT * FROM people WHERE phone = ''301''');
+SELECT plan('UPDATE people SET town = NULL WHERE phone = ''301''');
+SELECT plan('SELECT * FROM people_north WHERE phone = ''301'' FOR UPDATE');
+SELECT id FROM people WHERE phone = '301';
+PREPARE by_town AS SELECT count(*) FROM people WHERE town = $1;
+EXECUTE by_town('Pisa');
+
+-- TRUNCATE: of a shard's table, of a table above, of all.
+TRUNCATE people_south;
+SELECT count(*) FROM people WHERE region = 'south';
+SELECT * FROM differences();
+SELECT * FROM index_table.verify('people_by_town');
+INSERT INTO people VALUES (501, 'south', 'Oslo', 'A', '501', 1), (502, 'west', 'Oslo', 'B', '502', 2), (503, 'west', 'Oslo', 'B', '503', 2), (504, 'north', 'Oslo', 'B', '504', 2);
+SELECT * FROM differences();
+TRUNCATE people_west;
+SELECT * FROM differences();
+BEGIN;
+TRUNCATE people;
+SELECT * FROM differences();
+INSERT INTO people VALUES (505, 'south', 'Oslo', 'A', '501', 1);
+SELECT * FROM differences();
+ROLLBACK;
+SELECT * FROM differences();
+SELECT id FROM index_table.fetch(NULL::people, 'people_by_phone', '501');
+-- By sessions that have not loaded the library: PostgreSQL 15 has nothing that would tell of a foreign table.
+\c -
+SET search_path = coordinator;
+TRUNCATE people;
+SELECT * FROM differences();
+INSERT INTO people VALUES (501, 'south', 'Oslo', 'A', '501', 1), (502, 'west', 'Oslo', 'B', '502', 2), (503, 'west', 'Oslo', 'B', '503', 2), (504, 'north', 'Oslo', 'B', '504', 2);
+\c -
+SET search_path = coordinator;
+TRUNCATE people_south, people_west_1;
+SELECT id FROM index_table.fetch(NULL::people, 'people_by_town', 'Oslo') ORDER BY id;
+SELECT count(index_table.repair(index_table)) FROM index_table.index_tables WHERE base = 'people'::regclass;
+SELECT * FROM differences();
+TRUNCATE people;
+INSERT INTO people VALUES (501, 'south', 'Oslo', 'A', '501', 1), (502, 'west', 'Oslo', 'B', '502', 2), (503, 'west', 'Oslo', 'B', '503', 2), (504, 'north', 'Oslo', 'B', '504', 2);
+SELECT * FROM differences();
+
+-- Partitions come and go.
+INSERT INTO shard.east VALUES (601, 'east', 'Linz', 'E', '601', 61), (602, 'east', 'Linz', 'F', '602', 62);
+CREATE FOREIGN TABLE people_east PARTITION OF people FOR VALUES IN ('east') SERVER regress_shard OPTIONS (schema_name 'shard', table_name 'east');
+SELECT id FROM index_table.fetch(NULL::people, 'people_by_town', 'Linz') ORDER BY id;
+SELECT * FROM differences();
+ALTER TABLE people DETACH PARTITION people_east;
+SELECT id FROM index_table.fetch(NULL::people, 'people_by_town', 'Linz') ORDER BY id;
+INSERT INTO people_east VALUES (603, 'east', 'Linz', 'G', '603', 63);
+SELECT tgname FROM pg_trigger WHERE tgrelid = 'people_east'::regclass;
+ALTER TABLE people ATTACH PARTITION people_east FOR VALUES IN ('east');
+SELECT id FROM index_table.fetch(NULL::people, 'people_by_town', 'Linz') ORDER BY id;
+INSERT INTO people_east VALUES (604, 'east', 'Linz', 'G', '604', 63);
+SELECT * FROM differences();
+ALTER TABLE people DETACH PARTITION people_east;
+UPDATE people_east SET phone = '501' WHERE id = 603;
+ALTER TABLE people ATTACH PARTITION people_east FOR VALUES IN ('east');
+\echo :SQLSTATE
+UPDATE people_east SET phone = '603' WHERE id = 603;
+CREATE TABLE people_far PARTITION OF people DEFAULT PARTITION BY LIST (region);
+ALTER TABLE people_far ATTACH PARTITION people_east FOR VALUES IN ('east');
+SELECT * FROM differences();
+DROP FOREIGN TABLE people_east;
+SELECT * FROM differences();
+SELECT count(*) FROM index_table.fetch(NULL::people, 'people_by_town', 'Linz');
+CREATE FOREIGN TABLE people_east PARTITION OF people_far FOR VALUES IN ('east') SERVER regress_shard OPTIONS (schema_name 'shard', table_name 'east');
+SELECT * FROM differences();
+
+-- Columns: renamed, added on the shards first, of another type.
+ALTER TABLE people RENAME COLUMN town TO city;
+\set ECHO none
+UPDATE recomputation SET entry = replace(entry, 'town', 'city');
+\set ECHO all
+ALTER FOREIGN TABLE people_south ALTER COLUMN city OPTIONS (column_name 'town');
+ALTER FOREIGN TABLE people_west_1 ALTER COLUMN city OPTIONS (column_name 'town');
+ALTER FOREIGN TABLE people_east ALTER COLUMN city OPTIONS (column_name 'town');
+SELECT * FROM differences();
+ALTER TABLE shard.south ADD COLUMN note text DEFAULT 'remote';
+ALTER TABLE shard.west ADD COLUMN note text;
+ALTER TABLE shard.east ADD COLUMN note text;
+ALTER TABLE people ADD COLUMN note text DEFAULT 'local';
+UPDATE recomputation SET entry = entry || ', note' WHERE index_table = 'people_by_age'::regclass;
+SELECT id, note FROM people_by_age ORDER BY id;
+SELECT * FROM differences();
+ALTER TABLE people ALTER COLUMN age TYPE bigint;
+SELECT * FROM differences();
+
+-- What is written to the shard directly is found and mended.
+DELETE FROM shard.east WHERE id = 601;
+UPDATE shard.east SET town = 'Graz' WHERE id = 602;
+INSERT INTO shard.south (id, region, town) VALUES (701, 'south', 'Rome');
+SELECT problem, partition, identity FROM index_table.verify('people_by_town') ORDER BY identity->>'id', problem;
+SELECT id FROM index_table.fetch(NULL::people, 'people_by_town', 'Linz') ORDER BY id;
+SELECT t.name, index_table.repair(t.name::regclass) FROM (VALUES ('people_by_town'), ('people_by_name_town'), ('people_by_age'), ('people_by_phone'), ('elders')) AS t (name);
+SELECT * FROM index_table.verify('people_by_town');
+SELECT * FROM differences();
+DELETE FROM shard.east;
+CALL index_table.rebuild('people_by_town');
+CALL index_table.rebuild('people_by_name_town');
+CALL index_table.rebuild('people_by_age');
+CALL index_table.rebuild('people_by_phone');
+CALL index_table.rebuild('elders');
+SELECT * FROM differences();
+DELETE FROM recomputation WHERE index_table = 'elders'::regclass;
+SELECT index_table.drop('elders');
+INSERT INTO people VALUES (801, 'south', 'Oslo', 'A', '801', 1);
+SELECT * FROM differences();
+\set VERBOSITY terse
+DROP SERVER regress_shard;
+\echo :SQLSTATE
+
+\set VERBOSITY default
+
+-- A base table that is a foreign table itself.
+CREATE TABLE shard.single (id int PRIMARY KEY, town text);
+CREATE FOREIGN TABLE single (id int NOT NULL, town text) SERVER regress_shard OPTIONS (schema_name 'shard');
+INSERT INTO single VALUES (1, 'Oslo'), (2, 'Rome');
+SELECT index_table.create('single', 'town', identity => 'id');
+INSERT INTO recomputation VALUES ('single_by_town', 'town, partition_id, id', 'single b', 'true');
+INSERT INTO single VALUES (3, 'Oslo'), (4, NULL);
+UPDATE single SET town = 'Bari' WHERE id = 2;
+DELETE FROM single WHERE id = 1;
+SELECT id FROM index_table.fetch(NULL::single, 'single_by_town', 'Oslo');
+SELECT * FROM differences();
+TRUNCATE single;
+SELECT * FROM differences();
+INSERT INTO single VALUES (5, 'Oslo');
+SELECT * FROM differences();
+DELETE FROM recomputation WHERE index_table = 'single_by_town'::regclass;
+DROP FOREIGN TABLE single;
+SELECT to_regclass('single_by_town');
+
+-- Everything goes with the base table.
+DELETE FROM recomputation;
+DROP TABLE people;
+SELECT count(*) FROM index_table.partition AS p WHERE NOT EXISTS (SELECT FROM pg_class AS c WHERE c.oid = p.relation);
+SELECT to_regclass('people_by_town'), to_regclass('people_by_phone');
+DROP OWNED BY regress_reader;
+DROP ROLE regress_reader;
+DROP SCHEMA coordinator CASCADE;
+DROP SCHEMA shard CASCADE;
+DROP SERVER regress_shard CASCADE;
+DROP EXTENSION postgres_fdw;

@@ -1,0 +1,65 @@
+// Rows of foreign partitions, fetched by identity, many with one question.
+//
+// A scan says which rows its next entries lead to, has them fetched, and finds each. Rows are seen
+// under postgres_fdw's snapshot of the server: what a concurrent transaction has committed there
+// and not yet here is as if it had not happened, for its entries are not visible.
+#pragma once
+
+#include "catalog/definition.h"
+#include "scan/leaf_reader.h"
+
+namespace index_table {
+
+struct ShardRows;
+
+// A row that was fetched, in the batch's memory.
+struct ShardRow {
+    Datum *values; // as GetPlace says
+    bool *nulls;
+};
+
+// What a scan needs of the rows.
+struct ShardNeeds {
+    List *columns; // attribute numbers of the base table, those of the identity among them
+    List *quals;   // the scan's clauses that servers may check beforehand; they are checked again
+    Oid user;      // as whom servers are asked; InvalidOid: the current user
+};
+
+// `node` evaluates parameters, as they are when rows are fetched. Lives in the query's memory.
+ShardRows *BeginShardRows(const IndexTable *table, Relation base, PlanState *node,
+                          const ShardNeeds &needs);
+void EndShardRows(ShardRows *rows);
+
+// Which value of a row is that of a column; -1: not fetched.
+int GetPlace(const ShardRows *rows, AttrNumber attno);
+
+// Forgets the batch, its rows too.
+void BeginBatch(ShardRows *rows);
+// Memory of the batch, for what the scan keeps as long.
+MemoryContext BatchMemory(const ShardRows *rows);
+// Adds a row to what will be fetched. `identity`, in the order of IndexTable::identity, stays
+// valid as long as the batch.
+void WantRow(ShardRows *rows, OpenLeaf *leaf, const Datum *identity);
+// Fetches what was wanted. Raises what the servers raise.
+void FetchBatch(ShardRows *rows);
+// Null where there is no such row.
+const ShardRow *FindShardRow(ShardRows *rows, const OpenLeaf *leaf, const Datum *identity);
+
+// How many rows may be wanted at once so that a batch stays within work_mem, judged by those that
+// came.
+int BatchLimit(const ShardRows *rows, int wish);
+
+// Every row of a foreign partition that meets the needs' conditions, one after the other.
+struct ShardScan;
+ShardScan *BeginShardScan(Relation base, PlanState *node, const ShardNeeds &needs, Oid leaf);
+// The values of the needs' columns, valid until the next; null at the end.
+const ShardRow *NextShardRow(ShardScan *scan);
+void EndShardScan(ShardScan *scan);
+
+struct ShardCounts {
+    uint64 statements;
+    uint64 rows;
+};
+ShardCounts GetCounts(const ShardRows *rows);
+
+} // namespace index_table
