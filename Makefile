@@ -22,7 +22,9 @@ PG_CXXFLAGS = -std=gnu++20 -fno-exceptions -fno-rtti -fno-threadsafe-statics \
 	-fvisibility=hidden -fvisibility-inlines-hidden \
 	'-DPGDLLEXPORT=__attribute__((visibility("default")))' \
 	-Wall -Wextra -Werror -Wno-unused-parameter -Wno-missing-field-initializers \
-	-isystem $(shell $(PG_CONFIG) --includedir-server 2>/dev/null) -Isrc
+	-isystem $(shell $(PG_CONFIG) --includedir-server 2>/dev/null) \
+	-isystem $(shell $(PG_CONFIG) --includedir 2>/dev/null) -Isrc
+SHLIB_LINK  = -L$(shell $(PG_CONFIG) --libdir 2>/dev/null) -lpq
 
 REGRESS        = $(shell cat sql/schedule)
 REGRESS_OPTS   = --inputdir=.

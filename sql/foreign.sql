@@ -320,6 +320,88 @@ DELETE FROM recomputation WHERE index_table = 'single_by_town'::regclass;
 DROP FOREIGN TABLE single;
 SELECT to_regclass('single_by_town');
 
+-- What the shard's own catalog says: the table, its columns, their types, what is unique.
+CREATE TABLE checked (id int, code varchar(20), town text, at timestamptz) PARTITION BY RANGE (id);
+CREATE FOREIGN TABLE checked_1 PARTITION OF checked FOR VALUES FROM (0) TO (10) SERVER regress_shard OPTIONS (schema_name 'shard', table_name 'target');
+\set check 'SELECT index_table.create(''checked'', ''town, at'', identity => ''id, code'');'
+:check
+\echo :SQLSTATE
+CREATE VIEW shard.target AS SELECT 1 AS id, 'a'::varchar(20) AS code, 'b' AS town, now() AS at;
+:check
+\echo :SQLSTATE
+DROP VIEW shard.target;
+CREATE TABLE shard.target (id int, code varchar(20), town text);
+:check
+\echo :SQLSTATE
+ALTER TABLE shard.target ADD COLUMN at timestamp;
+:check
+\echo :SQLSTATE
+ALTER TABLE shard.target ALTER COLUMN at TYPE timestamptz, ALTER COLUMN id TYPE bigint;
+:check
+\echo :SQLSTATE
+ALTER TABLE shard.target ALTER COLUMN id TYPE int, ALTER COLUMN code TYPE varchar(30);
+:check
+\echo :SQLSTATE
+ALTER TABLE shard.target ALTER COLUMN code TYPE varchar(20);
+:check
+\echo :SQLSTATE
+CREATE UNIQUE INDEX nullable ON shard.target (id);
+CREATE UNIQUE INDEX partial ON shard.target (code) WHERE town = 'Oslo';
+CREATE UNIQUE INDEX expression ON shard.target (lower(code));
+ALTER TABLE shard.target ALTER COLUMN code SET NOT NULL, ADD CONSTRAINT deferred_one UNIQUE (code) DEFERRABLE;
+CREATE UNIQUE INDEX another ON shard.target (code, at);
+:check
+\echo :SQLSTATE
+CREATE UNIQUE INDEX right_one ON shard.target (code) INCLUDE (at);
+:check
+-- Domains are what they are over.
+CREATE DOMAIN shard.place AS text;
+CREATE DOMAIN shard.here AS shard.place;
+CREATE TABLE shard.more (code varchar(20) PRIMARY KEY, id int, town shard.here, at timestamptz);
+CREATE FOREIGN TABLE checked_2 PARTITION OF checked FOR VALUES FROM (10) TO (20) SERVER regress_shard OPTIONS (schema_name 'shard', table_name 'more');
+INSERT INTO recomputation VALUES ('checked_by_town_at', 'town, at, partition_id, id, code', 'checked b', 'true');
+INSERT INTO checked VALUES (1, 'a', 'Oslo', '2000-01-01'), (11, 'a', 'Oslo', '2000-01-01');
+SELECT * FROM differences();
+-- So it is looked at when partitions join.
+CREATE TABLE shard.bare (id int, code varchar(20), town text, at timestamptz);
+CREATE FOREIGN TABLE checked_3 PARTITION OF checked FOR VALUES FROM (20) TO (30) SERVER regress_shard OPTIONS (schema_name 'shard', table_name 'bare');
+\echo :SQLSTATE
+CREATE FOREIGN TABLE checked_3 (id int, code varchar(20), town text, at timestamptz) SERVER regress_shard OPTIONS (schema_name 'shard', table_name 'bare');
+ALTER TABLE checked ATTACH PARTITION checked_3 FOR VALUES FROM (20) TO (30);
+\echo :SQLSTATE
+ALTER TABLE shard.bare ADD PRIMARY KEY (id);
+ALTER TABLE checked ATTACH PARTITION checked_3 FOR VALUES FROM (20) TO (30);
+INSERT INTO checked VALUES (21, 'a', 'Oslo', '2000-01-01');
+SELECT * FROM differences();
+DELETE FROM recomputation WHERE index_table = 'checked_by_town_at'::regclass;
+DROP TABLE checked;
+
+-- Who may connect: the owner, by a user mapping with a password, unless a superuser says otherwise.
+CREATE ROLE regress_sharder LOGIN;
+GRANT USAGE ON FOREIGN SERVER regress_shard TO regress_sharder;
+GRANT USAGE, CREATE ON SCHEMA coordinator TO regress_sharder;
+GRANT USAGE ON SCHEMA shard TO regress_sharder;
+SET ROLE regress_sharder;
+CREATE FOREIGN TABLE owned (id int, town text) SERVER regress_shard OPTIONS (schema_name 'shard', table_name 'single');
+\set VERBOSITY sqlstate
+SELECT index_table.create('owned', 'town', identity => 'id');
+\set VERBOSITY default
+CREATE USER MAPPING FOR CURRENT_USER SERVER regress_shard;
+SELECT index_table.create('owned', 'town', identity => 'id');
+\echo :SQLSTATE
+ALTER USER MAPPING FOR CURRENT_USER SERVER regress_shard OPTIONS (ADD password 'of no use where trust is');
+SELECT index_table.create('owned', 'town', identity => 'id');
+\echo :SQLSTATE
+RESET ROLE;
+ALTER USER MAPPING FOR regress_sharder SERVER regress_shard OPTIONS (ADD password_required 'false', ADD user 'regress_sharder');
+SELECT index_table.create('owned', 'town', identity => 'id');
+\echo :SQLSTATE
+GRANT SELECT ON shard.single TO regress_sharder;
+SELECT index_table.create('owned', 'town', identity => 'id');
+SELECT count(*) FROM index_table.fetch(NULL::owned, 'owned_by_town');
+DROP OWNED BY regress_sharder;
+DROP ROLE regress_sharder;
+
 -- Everything goes with the base table.
 DELETE FROM recomputation;
 DROP TABLE people;

@@ -5,6 +5,7 @@
 #include "maintenance/maintenance.h"
 #include "queue/queue.h"
 #include "scan/scan.h"
+#include "shard/connection.h"
 #include "shard/remote_select.h"
 
 extern "C" {
@@ -16,6 +17,7 @@ void _PG_init(void) {
     index_table::InitializeCatalogCache();
     index_table::InitializeTruncation();
     index_table::InitializeMaintenance();
+    index_table::InitializeConnections();
     index_table::InitializeOnlineBuild();
     index_table::InitializeWorker();
     index_table::InitializeQueue();

@@ -48,6 +48,7 @@ extern "C" {
 #include "catalog/pg_namespace.h"
 #include "catalog/pg_opclass.h"
 #include "catalog/pg_operator.h"
+#include "catalog/pg_proc.h"
 #include "catalog/pg_statistic.h"
 #include "catalog/pg_trigger.h"
 #include "catalog/pg_type.h"
@@ -76,6 +77,7 @@ extern "C" {
 #include "foreign/foreign.h"
 #include "funcapi.h"
 #include "lib/stringinfo.h"
+#include "libpq-fe.h"
 #include "libpq/pqformat.h"
 #include "libpq/pqsignal.h"
 #include "mb/pg_wchar.h"
@@ -114,6 +116,7 @@ extern "C" {
 #include "postmaster/interrupt.h"
 #include "storage/bufmgr.h"
 #include "storage/dsm.h"
+#include "storage/fd.h"
 #include "storage/ipc.h"
 #include "storage/lmgr.h"
 #include "storage/lock.h"
@@ -145,7 +148,21 @@ extern "C" {
 #include "utils/tuplestore.h"
 #include "utils/typcache.h"
 #include "utils/varlena.h"
+#include "utils/timestamp.h"
 #include "utils/wait_event.h"
+
+// The server may have been built with libraries whose headers are not here; where things are in
+// Port does not depend on them.
+#pragma push_macro("ENABLE_GSS")
+#pragma push_macro("USE_SSL")
+#pragma push_macro("USE_OPENSSL")
+#undef ENABLE_GSS
+#undef USE_SSL
+#undef USE_OPENSSL
+#include "libpq/libpq-be.h"
+#pragma pop_macro("USE_OPENSSL")
+#pragma pop_macro("USE_SSL")
+#pragma pop_macro("ENABLE_GSS")
 }
 
 // Defines a function that SQL calls. PostgreSQL 15's PG_FUNCTION_INFO_V1 does not export the

@@ -46,6 +46,10 @@ List *FindLeaves(Oid base, LOCKMODE mode);
 // partitions.
 char EntryPersistence(Oid index_table);
 
+// Raises unless the table behind a foreign leaf is one that an index table can be over; see
+// CheckShardIdentity(). The caller is the user who will read it.
+void CheckShard(Relation base, const IndexTable *table, Oid leaf);
+
 // After a TRUNCATE that named foreign tables, or tables above them: gives those another number that
 // still have the one they had before.
 void FollowTruncate(List *foreign, List *numbers);

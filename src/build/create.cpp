@@ -444,6 +444,10 @@ Oid Create(const CreateArguments &arguments, bool concurrently) {
                         errmsg("key and identity of an index table have %d columns, at most %d can "
                                "be indexed",
                                table->group_count() - 1, INDEX_MAX_KEYS - 1)));
+    ListCell *cell;
+    foreach (cell, leaves)
+        if (IsForeign(lfirst_oid(cell)))
+            CheckShard(base, table, lfirst_oid(cell));
     Oid relid = CreateStorage(base, arguments, *table, name, schema, persistence);
     RevokeDefaultPrivileges(relid);
     CreateGuard(relid);

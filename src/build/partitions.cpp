@@ -8,6 +8,7 @@
 #include "maintenance/departure.h"
 #include "maintenance/maintenance.h"
 #include "maintenance/statements.h"
+#include "shard/identity_check.h"
 
 namespace index_table {
 namespace {
@@ -115,6 +116,13 @@ namespace {
 
 void CheckJoiningLeaf(Relation base, Oid leaf) {
     const char *name = get_rel_name(leaf);
+    if (IsForeign(leaf)) {
+        OwnerContext owner = EnterOwner(RelationOwner(leaf)); // who will read it
+        const Base *known = FindBase(RelationGetRelid(base));
+        for (const IndexTable *table : std::span(known->tables, known->table_count))
+            CheckShard(base, table, leaf);
+        LeaveOwner(owner);
+    }
     ListCell *cell;
     foreach (cell, ListIndexTables(RelationGetRelid(base))) {
         // See create_concurrently().
@@ -310,6 +318,20 @@ void RegisterPartitions(Oid base, List *leaves) {
     }
     foreach (cell, find_all_inheritors(base, NoLock, nullptr))
         CreateStatementTrigger(lfirst_oid(cell));
+}
+
+void CheckShard(Relation base, const IndexTable *table, Oid leaf) {
+    Bitmapset *columns = nullptr;
+    for (int i = 0; i < table->key.count; i++)
+        columns = ReferencedColumns(columns, table->key.columns[i]);
+    pull_varattnos(reinterpret_cast<Node *>(table->predicate), 1, &columns);
+    List *identity = NIL;
+    List *others = NIL;
+    for (const CopiedColumn &column : std::span(table->identity, table->identity_count))
+        identity = lappend_int(identity, column.base_attno);
+    for (int member = -1; (member = bms_next_member(columns, member)) >= 0;)
+        others = lappend_int(others, member + FirstLowInvalidHeapAttributeNumber);
+    CheckShardIdentity(base, leaf, identity, others);
 }
 
 void FollowTruncate(List *foreign, List *numbers) {

@@ -414,6 +414,67 @@ inline void RunQuery(QueryDesc *query) {
 #endif
 }
 
+// --- Connecting to shards ------------------------------------------------------
+
+// Whether this session's client has proved itself by SCRAM in a way that can be passed on:
+// since 18.
+inline bool HasScramKeys() {
+#if PG_VERSION_NUM >= 180000
+    return MyProcPort && MyProcPort->has_scram_keys;
+#else
+    return false;
+#endif
+}
+
+#if PG_VERSION_NUM >= 180000
+inline const char *EncodeScramKey(const uint8 *key, int length) {
+    int room = pg_b64_enc_len(length);
+    char *text = static_cast<char *>(palloc0(room + 1));
+    if (pg_b64_encode(key, length, text, room) < 0)
+        elog(ERROR, "could not encode a SCRAM key");
+    return text;
+}
+#endif
+
+// REQUIRES: HasScramKeys(). In text form, in the current memory context.
+inline const char *ScramClientKey() {
+#if PG_VERSION_NUM >= 180000
+    return EncodeScramKey(MyProcPort->scram_ClientKey, sizeof(MyProcPort->scram_ClientKey));
+#else
+    return nullptr;
+#endif
+}
+
+inline const char *ScramServerKey() {
+#if PG_VERSION_NUM >= 180000
+    return EncodeScramKey(MyProcPort->scram_ServerKey, sizeof(MyProcPort->scram_ServerKey));
+#else
+    return nullptr;
+#endif
+}
+
+#if PG_VERSION_NUM >= 160000 && defined(ENABLE_GSS)
+extern "C" bool be_gssapi_get_delegation(Port *port);
+#endif
+
+// Whether the client has delegated its GSSAPI credentials to this session: since 16.
+inline bool HasDelegatedCredentials() {
+#if PG_VERSION_NUM >= 160000 && defined(ENABLE_GSS)
+    return MyProcPort && be_gssapi_get_delegation(MyProcPort);
+#else
+    return false;
+#endif
+}
+
+// Whether a connection was made with those.
+inline bool UsedDelegatedCredentials([[maybe_unused]] PGconn *conn) {
+#if PG_VERSION_NUM >= 160000 && defined(ENABLE_GSS)
+    return HasDelegatedCredentials() && PQconnectionUsedGSSAPI(conn);
+#else
+    return false;
+#endif
+}
+
 // Whether foreign tables may have TRUNCATE triggers: since 16.
 constexpr bool kForeignTablesHaveTruncateTriggers = PG_VERSION_NUM >= 160000;
 

@@ -1,0 +1,49 @@
+// Connections of this session to the servers of foreign tables, beside those that postgres_fdw has.
+//
+// They obey the options of server and user mapping, and the security rules, as postgres_fdw does. A
+// connection runs one statement at a time, each a transaction of its own: it sees what is committed
+// on the shard, and not what this transaction has written there through postgres_fdw. Nothing here
+// blocks: waits are interruptible, and end with index_table.shard_connect_timeout and
+// index_table.shard_timeout (but looking up host names is libpq's, and may take its time).
+//
+// A connection is kept for the session, closed when its server or user mapping changes, and made
+// anew when the shard has closed it. What an error interrupts is closed, which ends the statement
+// on the shard, too.
+//
+// Errors: 08001 could not connect, 08006 the connection was lost or timed out, 42704 no user
+// mapping, 2F003 a password is required, 0A000 not a server of postgres_fdw; and whatever the shard
+// says, with the shard's SQLSTATE. All name the server and the foreign table.
+#pragma once
+
+#include "pg.h"
+
+namespace index_table {
+
+struct ShardConnection;
+
+// Whether postgres_fdw serves a foreign table.
+bool IsOfPostgres(Oid foreign_table);
+
+// The connection to the server of a foreign table as a user; InvalidOid: the current one. Connected
+// when the call returns. Valid memory for as long as the session; errors name the table of the
+// latest call.
+ShardConnection *OpenConnection(Oid foreign_table, Oid user = InvalidOid);
+
+// Sends a statement with parameters in text form (null: NULL). REQUIRES: none is being received.
+// Statements sent to several connections run at the same time.
+void SendStatement(ShardConnection *connection, const char *sql, int count,
+                   const char *const *values);
+// Waits for what was sent and returns its result, in text form. The result is cleared together with
+// the current memory context.
+PGresult *ReceiveResult(ShardConnection *connection);
+
+// Both.
+PGresult *Execute(ShardConnection *connection, const char *sql, int count,
+                  const char *const *values);
+
+// A value of a result; null where it is NULL.
+const char *ResultValue(const PGresult *result, int row, int column);
+
+void InitializeConnections();
+
+} // namespace index_table
