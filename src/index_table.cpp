@@ -8,6 +8,7 @@
 #include "scan/shard_access.h"
 #include "shard/connection.h"
 #include "shard/remote_select.h"
+#include "shard/snapshot_check.h"
 #include "shard/writes.h"
 
 extern "C" {
@@ -20,6 +21,7 @@ void _PG_init(void) {
     index_table::InitializeTruncation();
     index_table::InitializeMaintenance();
     index_table::InitializeConnections();
+    index_table::InitializeSnapshotChecks();
     index_table::InitializeOnlineBuild();
     index_table::InitializeWorker();
     index_table::InitializeQueue();

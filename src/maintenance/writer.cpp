@@ -334,6 +334,45 @@ bool FindEntry(EntryWriter *writer, Target *target, const Change &change, ItemPo
     return found;
 }
 
+// Whether an entry that FindEntry() has just not found is worth another look: a shard commits a row
+// before its entry is committed here, so a row of a foreign partition may be found, and changed,
+// whose entry is yet to come. Waits for the transaction that has written it. No other row can have
+// the same entry.
+bool AwaitEntry(EntryWriter *writer, Target *target, const Change &change) {
+    const IndexTable *table = writer->table;
+    TupleDesc descriptor = target->plan->descriptor;
+    Datum *values = palloc_array(Datum, descriptor->natts);
+    bool *nulls = palloc_array(bool, descriptor->natts);
+    heap_deform_tuple(change.entry, descriptor, values, nulls);
+    ScanKeyData *keys; // as FindEntry() has set them
+    int key_count;
+    IndexScanDesc search =
+        StartSearch(writer, target, HasNullKey(table, change), &keys, &key_count);
+    int number = table->partition_position();
+    if (!IsForeign(FindPartition(table->base, DatumGetInt32(values[number]))))
+        return false;
+    SnapshotData dirty;
+    InitDirtySnapshot(dirty);
+    IndexScanDesc scan =
+        compat::BeginIndexScan(target->rel, search->indexRelation, &dirty, key_count);
+    index_rescan(scan, keys, key_count, nullptr, 0);
+    TransactionId other = InvalidTransactionId;
+    ItemPointerData tid;
+    while (!TransactionIdIsValid(other) &&
+           index_getnext_slot(scan, ForwardScanDirection, target->found))
+        if (TransactionIdIsValid(dirty.xmin) &&
+            HasColumns(target, values, nulls, 0, table->group_count())) {
+            other = dirty.xmin;
+            tid = target->found->tts_tid;
+        }
+    index_endscan(scan);
+    ExecClearTuple(target->found);
+    if (!TransactionIdIsValid(other))
+        return false;
+    XactLockTableWait(other, target->rel, &tid, XLTW_Delete);
+    return true;
+}
+
 // What became of an attempt to delete or replace a stored entry.
 enum class Outcome { Done, Gone, Again };
 
@@ -477,6 +516,8 @@ bool DeleteEntry(EntryWriter *writer, Target *target, const Change &change, bool
     while (outcome == Outcome::Again) {
         CommandId command;
         if (!FindEntry(writer, target, change, tid, &command)) {
+            if (AwaitEntry(writer, target, change))
+                continue;
             outcome = Outcome::Gone;
             break;
         }
@@ -538,6 +579,8 @@ bool ReplaceEntry(EntryWriter *writer, const Change &old_change, const Change &n
         ItemPointerData tid;
         CommandId command;
         if (!FindEntry(writer, target, old_change, &tid, &command)) {
+            if (AwaitEntry(writer, target, old_change))
+                continue;
             outcome = Outcome::Gone;
             break;
         }
