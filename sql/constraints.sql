@@ -264,6 +264,25 @@ INSERT INTO bookings VALUES (4, '2026-02-10', 7, '[11,12)', 'Dan');
 \echo :SQLSTATE
 DROP TABLE bookings;
 
+-- A unique index that CREATE INDEX CONCURRENTLY could not build constrains nothing, nor is it looked into for dead entries.
+CREATE TABLE chairs (id int PRIMARY KEY, seat int, hall int) PARTITION BY RANGE (id);
+CREATE TABLE chairs_1 PARTITION OF chairs FOR VALUES FROM (0) TO (10);
+CREATE TABLE chairs_2 PARTITION OF chairs FOR VALUES FROM (10) TO (20);
+SELECT index_table.create('chairs', 'seat', 'partial', include => 'hall', is_unique => true);
+INSERT INTO chairs VALUES (1, 1, 7), (2, 2, 7), (11, 11, 7);
+\set VERBOSITY sqlstate
+CREATE UNIQUE INDEX CONCURRENTLY one_hall ON chairs_by_seat (hall);
+\set VERBOSITY default
+TRUNCATE chairs_1;
+INSERT INTO chairs VALUES (12, 1, 7);
+INSERT INTO chairs VALUES (13, 2, 7), (14, 2, 7), (15, 11, 7) ON CONFLICT DO NOTHING;
+UPDATE chairs SET seat = 3 WHERE seat = 1;
+SELECT * FROM chairs ORDER BY id;
+DELETE FROM recomputation;
+INSERT INTO recomputation VALUES ('chairs_by_seat', 'seat, partition_id, id, hall', 'chairs b');
+SELECT * FROM differences();
+DROP TABLE chairs;
+
 -- A statement so big that it is carried out in parts: every key moves on to the next row, and only the end of it counts.
 CREATE TABLE big (id int PRIMARY KEY, k int, pad text) PARTITION BY HASH (id);
 CREATE TABLE big_0 PARTITION OF big FOR VALUES WITH (MODULUS 2, REMAINDER 0);

@@ -53,6 +53,8 @@ void CheckShard(Relation base, const IndexTable *table, Oid leaf);
 // After a TRUNCATE that named foreign tables, or tables above them: gives those another number that
 // still have the one they had before.
 void FollowTruncate(List *foreign, List *numbers);
+// Whether rows of a relation are told apart by these columns (attribute numbers of `base`).
+bool HasUniqueIndex(Relation rel, Relation base, List *attnos);
 
 // Creates the triggers of a base table and its partitions that somebody has dropped. The base table
 // is not open. Takes ShareRowExclusiveLock on them if there are any.

@@ -154,7 +154,8 @@ void CheckLeaves(Relation base, List *leaves, char persistence) {
     }
 }
 
-// Whether rows of a relation are told apart by these columns (base attribute numbers).
+} // namespace
+
 bool HasUniqueIndex(Relation rel, Relation base, List *attnos) {
     bool found = false;
     ListCell *cell;
@@ -174,6 +175,8 @@ bool HasUniqueIndex(Relation rel, Relation base, List *attnos) {
     }
     return found;
 }
+
+namespace {
 
 // The constraint behind a deferrable key is PostgreSQL's, which orders and compares in default
 // ways.

@@ -510,10 +510,7 @@ void DeletePartitions(Oid base) {
     Invalidate(base);
 }
 
-namespace {
-
-// InvalidOid where the partition has just been detached.
-Oid ParentOf(Oid partition) {
+bool FindParent(Oid partition, Parent *parent) {
     Relation inherits = table_open(InheritsRelationId, AccessShareLock);
     ScanKeyData key;
     ScanKeyInit(&key, Anum_pg_inherits_inhrelid, BTEqualStrategyNumber, F_OIDEQ,
@@ -521,22 +518,24 @@ Oid ParentOf(Oid partition) {
     SysScanDesc scan =
         systable_beginscan(inherits, InheritsRelidSeqnoIndexId, true, nullptr, 1, &key);
     HeapTuple tuple = systable_getnext(scan);
-    Oid parent = HeapTupleIsValid(tuple)
-                     ? reinterpret_cast<Form_pg_inherits>(GETSTRUCT(tuple))->inhparent
-                     : InvalidOid;
+    bool is_found = HeapTupleIsValid(tuple);
+    if (is_found) {
+        Form_pg_inherits form = reinterpret_cast<Form_pg_inherits>(GETSTRUCT(tuple));
+        *parent = {.relid = form->inhparent,
+                   .is_detach_pending = form->inhdetachpending,
+                   .changed_by = HeapTupleHeaderGetXmin(tuple->t_data)};
+    }
     systable_endscan(scan);
     table_close(inherits, AccessShareLock);
-    return parent;
+    return is_found;
 }
-
-} // namespace
 
 Oid RootOf(Oid relid) {
     while (get_rel_relispartition(relid)) {
-        Oid parent = ParentOf(relid);
-        if (!OidIsValid(parent))
+        Parent parent;
+        if (!FindParent(relid, &parent))
             break;
-        relid = parent;
+        relid = parent.relid;
     }
     return relid;
 }

@@ -133,6 +133,14 @@ const IndexTable *GetIndexTable(Oid relid);
 // Raises 55000 where an index table is not complete.
 void CheckIsComplete(const IndexTable *table);
 
+// What pg_inherits says of a partition. False where it has just been detached.
+struct Parent {
+    Oid relid;
+    bool is_detach_pending;   // by DETACH CONCURRENTLY
+    TransactionId changed_by; // who said so
+};
+bool FindParent(Oid partition, Parent *parent);
+
 // The topmost table that a relation is a partition of; itself where it is none. A partition that is
 // about to be detached concurrently still is one.
 Oid RootOf(Oid relid);

@@ -487,6 +487,15 @@ inline bool UsedDelegatedCredentials([[maybe_unused]] PGconn *conn) {
 // Whether foreign tables may have TRUNCATE triggers: since 16.
 constexpr bool kForeignTablesHaveTruncateTriggers = PG_VERSION_NUM >= 160000;
 
+// The sequence of an identity column; InvalidOid where it is none.
+inline Oid IdentitySequence(Relation rel, AttrNumber attno) {
+#if PG_VERSION_NUM >= 170000
+    return getIdentitySequence(rel, attno, true);
+#else
+    return getIdentitySequence(RelationGetRelid(rel), attno, true);
+#endif
+}
+
 // The primary key's index, unless it is deferrable.
 inline Oid GetPrimaryKey(Relation rel) {
 #if PG_VERSION_NUM >= 180000

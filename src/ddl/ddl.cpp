@@ -13,6 +13,7 @@
 #include "maintenance/departure.h"
 #include "maintenance/maintenance.h"
 #include "maintenance/target_plan.h"
+#include "queue/queue.h"
 
 namespace index_table {
 namespace {
@@ -246,9 +247,11 @@ void CheckBeforeDetach(const RangeVar *name) {
 // Before the command: refuses what index tables cannot follow.
 void RefuseBeforeAlter(AlterTableStmt *statement) {
     Oid relid = FindRelation(statement->relation);
-    if (OidIsValid(relid))
+    if (OidIsValid(relid)) {
+        RefuseAlterOfCaptured(statement, relid);
         if (const IndexTable *table = FindIndexTable(RootOf(relid)))
             RefuseNewLayout(statement, table);
+    }
     const Base *base = OidIsValid(relid) ? FindBase(RootOf(relid)) : nullptr;
     if (!base)
         return;
@@ -342,6 +345,7 @@ void FollowAlterTable(AlterTableStmt *statement) {
     PendingCommand *pending = TakeCommand(reinterpret_cast<Node *>(statement));
     if (pending && pending->changes)
         FollowColumnChange(pending->changes);
+    FollowAlterOfCaptured(statement, relid);
     ListCell *cell;
     foreach (cell, statement->cmds) {
         AlterTableCmd *command = lfirst_node(AlterTableCmd, cell);
@@ -379,11 +383,15 @@ void FollowAlterTable(AlterTableStmt *statement) {
 
 void FollowCreate(CreateStmt *statement) {
     NoteTable();
-    if (statement->partbound)
-        FollowJoin(statement->relation);
-    else
-        RefuseNewChild(statement->inhRelations);
     Oid relid = FindRelation(statement->relation);
+    if (statement->partbound) {
+        FollowJoin(statement->relation);
+        if (OidIsValid(relid))
+            FollowNewPartition(relid, false);
+    } else {
+        RefuseNewChild(statement->inhRelations);
+        RefuseChildOfCaptured(statement->inhRelations);
+    }
     if (OidIsValid(relid))
         FollowForeignKeys(relid);
 }
@@ -533,6 +541,7 @@ SQL_FUNCTION(index_table_on_ddl_start) {
         PG_RETURN_NULL();
     if (IsA(event->parsetree, DropStmt) || IsA(event->parsetree, DropOwnedStmt)) {
         EnsureAllDependencies();
+        NoteCapturedPartitions();
         if (IsA(event->parsetree, DropStmt)) {
             PrepareDrop(reinterpret_cast<DropStmt *>(event->parsetree));
             NoteDropOfTrigger(reinterpret_cast<DropStmt *>(event->parsetree));
@@ -559,6 +568,8 @@ SQL_FUNCTION(index_table_on_ddl_end) {
     if (IsRename(event->parsetree)) {
         if (PendingCommand *pending = TakeCommand(event->parsetree))
             RefreshDefinitions(pending->before_rename);
+        if (IsA(event->parsetree, RenameStmt))
+            FollowRenameOfCaptured(reinterpret_cast<RenameStmt *>(event->parsetree));
     } else if (IsA(event->parsetree, AlterTableStmt))
         FollowAlterTable(reinterpret_cast<AlterTableStmt *>(event->parsetree));
     else if (IsA(event->parsetree, CreateTrigStmt))
@@ -580,6 +591,7 @@ SQL_FUNCTION(index_table_on_drop) {
     Dropped dropped = ReadDropped();
     ListCell *cell;
     ForgetDroppedRelations(dropped);
+    ForgetDroppedCaptured(dropped.relations);
     foreach (cell, dropped.columns) {
         DroppedColumn *column = static_cast<DroppedColumn *>(lfirst(cell));
         ForgetIncludedColumn(column->relid, column->name);

@@ -2,6 +2,7 @@
 
 #include "build/guard.h"
 #include "catalog/definition.h"
+#include "queue/queue.h"
 
 namespace index_table {
 namespace {
@@ -30,17 +31,30 @@ bool IsGuard(Form_pg_trigger form) {
     return strcmp(NameStr(form->tgname), kGuard) == 0;
 }
 
+// Of captured tables: an index table may be elsewhere.
+bool IsOfOutbox(Form_pg_trigger form) {
+    char *function = get_func_name(form->tgfoid);
+    return function && strcmp(function, "enqueue") == 0;
+}
+
+// When a trigger fires that is not disabled.
+char FiringMode(Form_pg_trigger form) {
+    if (IsOfOutbox(form))
+        return CaptureTriggerMode(form->tgtype);
+    return TRIGGER_FIRES_ALWAYS;
+}
+
 // ENABLE TRIGGER means: not in sessions that replicate. Those of base tables fire there too, or not
-// at all.
-void FireAlways(Oid relid) {
+// at all; of those of captured tables some fire there and some elsewhere.
+void RestoreFiringModes(Oid relid) {
     bool changed = false;
     ForEachOwnTrigger(
         relid, RowExclusiveLock, [&](Relation triggers, HeapTuple tuple, Form_pg_trigger form) {
-            if (form->tgenabled == TRIGGER_DISABLED || form->tgenabled == TRIGGER_FIRES_ALWAYS ||
-                IsGuard(form))
+            char mode = FiringMode(form);
+            if (form->tgenabled == TRIGGER_DISABLED || form->tgenabled == mode || IsGuard(form))
                 return;
             HeapTuple copy = heap_copytuple(tuple);
-            reinterpret_cast<Form_pg_trigger>(GETSTRUCT(copy))->tgenabled = TRIGGER_FIRES_ALWAYS;
+            reinterpret_cast<Form_pg_trigger>(GETSTRUCT(copy))->tgenabled = mode;
             CatalogTupleUpdate(triggers, &copy->t_self, copy);
             changed = true;
         });
@@ -50,11 +64,11 @@ void FireAlways(Oid relid) {
     CommandCounterIncrement();
 }
 
-// `name`: of one trigger; null: any.
+// One of those that base tables have. `name`: of one trigger; null: any.
 bool HasOwnTrigger(Oid relid, const char *name, bool enabled) {
     bool found = false;
     ForEachOwnTrigger(relid, AccessShareLock, [&](Relation, HeapTuple, Form_pg_trigger form) {
-        found = found || ((form->tgenabled != TRIGGER_DISABLED) == enabled &&
+        found = found || ((form->tgenabled != TRIGGER_DISABLED) == enabled && !IsOfOutbox(form) &&
                           (!name || strcmp(NameStr(form->tgname), name) == 0));
     });
     return found;
@@ -126,7 +140,7 @@ void FollowTriggers(const AlterTableCmd *command, Oid relid, bool recursed) {
         ListCell *cell;
         foreach (cell,
                  recursed ? find_all_inheritors(relid, NoLock, nullptr) : list_make1_oid(relid))
-            FireAlways(lfirst_oid(cell));
+            RestoreFiringModes(lfirst_oid(cell));
         // Definitions and numbers have been loaded, of which no session knows.
         if (get_rel_namespace(relid) == ExtensionSchema())
             CacheInvalidateRelcacheAll();

@@ -621,7 +621,8 @@ void RemoveDeadDuplicates(EntryWriter *writer, const Change &change) {
     TupleTableSlot *slot = HoldEntry(writer, target, change);
     for (int i = 0; i < target->plan->index_count; i++) {
         const IndexInfo *info = target->plan->index_infos[i];
-        if (info->ii_Unique || info->ii_ExclusionOps)
+        // One that CREATE INDEX CONCURRENTLY has not filled yet, or failed to, has no pages.
+        if (info->ii_ReadyForInserts && (info->ii_Unique || info->ii_ExclusionOps))
             RemoveDeadConflicts(writer, target, i, slot);
     }
     ExecClearTuple(slot);

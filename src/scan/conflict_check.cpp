@@ -7,6 +7,7 @@
 #include "maintenance/statements.h"
 #include "scan/conflict_judge.h"
 #include "scan/conflict_plan.h"
+#include "scan/pass_through.h"
 
 namespace index_table {
 namespace {
@@ -263,18 +264,9 @@ void Prepare(ConflictCheck *check, ResultRelInfo *relinfo) {
 
 // --- The node ----------------------------------------------------------------
 
-PlanState *Child(CustomScanState *node) {
-    return static_cast<PlanState *>(linitial(node->custom_ps));
-}
-
 void Begin(CustomScanState *node, EState *estate, int flags) {
+    BeginPassThrough(node, estate, flags);
     CustomScan *scan = reinterpret_cast<CustomScan *>(node->ss.ps.plan);
-    PlanState *child =
-        ExecInitNode(static_cast<Plan *>(linitial(scan->custom_plans)), estate, flags);
-    node->custom_ps = list_make1(child);
-    // The child's slot is passed on.
-    node->ss.ps.resultops = ExecGetResultSlotOps(child, &node->ss.ps.resultopsfixed);
-    node->ss.ps.resultopsset = true;
     if (const Base *base = FindBase(linitial_oid(scan->custom_private)))
         ToCheck(node)->tables = ListConstrainedTables(base);
     if (!estate->es_epq_active && !(flags & EXEC_FLAG_EXPLAIN_ONLY))
@@ -317,14 +309,6 @@ void End(CustomScanState *node) {
         EndClaims(check->claims);
     }
     ExecEndNode(Child(node));
-}
-
-void Rescan(CustomScanState *node) {
-    PlanState *child = Child(node);
-    if (node->ss.ps.chgParam)
-        UpdateChangedParamSet(child, node->ss.ps.chgParam);
-    if (!child->chgParam)
-        ExecReScan(child);
 }
 
 void Explain(CustomScanState *node, List *, ExplainState *explain) {
@@ -379,7 +363,7 @@ void InitializeConflictCheck() {
     exec_methods.BeginCustomScan = Begin;
     exec_methods.ExecCustomScan = Execute;
     exec_methods.EndCustomScan = End;
-    exec_methods.ReScanCustomScan = Rescan;
+    exec_methods.ReScanCustomScan = RescanPassThrough;
     exec_methods.ExplainCustomScan = Explain;
     InitializeConflictPlan();
     previous_start = ExecutorStart_hook;

@@ -3,6 +3,7 @@
 #include "catalog/definition.h"
 #include "compat/compat.h"
 #include "maintenance/claim.h"
+#include "scan/pass_through.h"
 
 namespace index_table {
 namespace {
@@ -25,30 +26,12 @@ const Base *BaseOfTarget(const Query *query) {
 // --- ON CONFLICT DO NOTHING --------------------------------------------------
 
 Path *MakeCheckPath(RelOptInfo *rel, Path *child, const Base *base) {
-    CustomPath *path = makeNode(CustomPath);
-    path->path = *child;
-    path->path.type = T_CustomPath;
-    path->path.pathtype = T_CustomScan;
-    path->path.parent = rel;
-    path->path.parallel_aware = false;
-    path->methods = &path_methods;
-    path->custom_paths = list_make1(child);
-    path->custom_private = list_make1_oid(base->relid);
-    return &path->path;
+    return MakePassThroughPath(rel, child, &path_methods, list_make1_oid(base->relid));
 }
 
-// The node passes on what its child yields.
 Plan *PlanCheck(PlannerInfo *, RelOptInfo *, CustomPath *path, List *target_list, List *,
                 List *children) {
-    CustomScan *scan = makeNode(CustomScan);
-    Plan *child = static_cast<Plan *>(linitial(children));
-    scan->scan.plan.targetlist = target_list;
-    scan->flags = path->flags;
-    scan->methods = &scan_methods;
-    scan->custom_plans = children;
-    scan->custom_scan_tlist = static_cast<List *>(copyObjectImpl(child->targetlist));
-    scan->custom_private = path->custom_private;
-    return &scan->scan.plan;
+    return PlanPassThrough(path, target_list, children, &scan_methods);
 }
 
 // A plan is made anew when index tables, or their constraints, come or go.

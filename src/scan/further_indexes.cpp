@@ -40,6 +40,12 @@ Node *OverBase(const IndexTable *table, int position, const Var *) {
     return static_cast<Node *>(copyObjectImpl(expr ? expr : table->key_exprs[position]));
 }
 
+// Whether an access method finds what a collation takes to be equal where that is not equal bytes.
+// SP-GiST compares bytes, trigrams are of the text as it is.
+bool FollowsCollations(Oid method) {
+    return method == BTREE_AM_OID || method == HASH_AM_OID || method == BRIN_AM_OID;
+}
+
 // Sees an index of an index table from the base table; false where that is not possible.
 bool Describe(FurtherIndex *further, Relation rel, Relation index, const IndexTable *table,
               const AttrNumber *stored) {
@@ -74,6 +80,10 @@ bool Describe(FurtherIndex *further, Relation rel, Relation index, const IndexTa
         }
         if (i >= form->indnkeyatts)
             break;
+        if (Oid collation = index->rd_indcollation[i]; OidIsValid(collation) &&
+                                                       !get_collation_isdeterministic(collation) &&
+                                                       !FollowsCollations(further->method))
+            return false;
         column = ReplaceColumns(table, stored, column, OverBase);
         if (!column)
             return false;

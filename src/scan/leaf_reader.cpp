@@ -71,23 +71,12 @@ bool ReadDetached(Oid base, Oid relid, Snapshot snapshot, bool *pending) {
     bool detached = false;
     *pending = false;
     while (!detached && get_rel_relispartition(relid)) {
-        Relation inherits = table_open(InheritsRelationId, AccessShareLock);
-        ScanKeyData key;
-        ScanKeyInit(&key, Anum_pg_inherits_inhrelid, BTEqualStrategyNumber, F_OIDEQ,
-                    ObjectIdGetDatum(relid));
-        SysScanDesc scan =
-            systable_beginscan(inherits, InheritsRelidSeqnoIndexId, true, nullptr, 1, &key);
-        HeapTuple tuple = systable_getnext(scan);
-        relid = InvalidOid;
-        if (HeapTupleIsValid(tuple)) {
-            Form_pg_inherits form = reinterpret_cast<Form_pg_inherits>(GETSTRUCT(tuple));
-            relid = form->inhparent;
-            *pending = *pending || form->inhdetachpending;
-            detached = form->inhdetachpending &&
-                       !XidInMVCCSnapshot(HeapTupleHeaderGetXmin(tuple->t_data), snapshot);
-        }
-        systable_endscan(scan);
-        table_close(inherits, AccessShareLock);
+        Parent parent;
+        if (!FindParent(relid, &parent))
+            return true;
+        relid = parent.relid;
+        *pending = *pending || parent.is_detach_pending;
+        detached = parent.is_detach_pending && !XidInMVCCSnapshot(parent.changed_by, snapshot);
     }
     return detached || relid != base;
 }

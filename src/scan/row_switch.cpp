@@ -3,6 +3,7 @@
 #include "compat/compat.h"
 #include "scan/candidates.h"
 #include "scan/number_map.h"
+#include "scan/pass_through.h"
 #include "scan/planner.h"
 #include "scan/row_identity.h"
 
@@ -26,29 +27,12 @@ CustomExecMethods exec_methods;
 // The switch passes on what its child yields. `rowmarks`: the numbers of the row marks whose
 // partitions it switches; 0 for the target of UPDATE, DELETE or MERGE.
 Path *MakeSwitchPath(RelOptInfo *rel, Path *child, List *rowmarks) {
-    CustomPath *path = makeNode(CustomPath);
-    path->path = *child;
-    path->path.type = T_CustomPath;
-    path->path.pathtype = T_CustomScan;
-    path->path.parent = rel;
-    path->path.parallel_aware = false;
-    path->methods = &path_methods;
-    path->custom_paths = list_make1(child);
-    path->custom_private = rowmarks;
-    return &path->path;
+    return MakePassThroughPath(rel, child, &path_methods, rowmarks);
 }
 
 Plan *PlanSwitch(PlannerInfo *, RelOptInfo *, CustomPath *path, List *target_list, List *,
                  List *children) {
-    CustomScan *scan = makeNode(CustomScan);
-    Plan *child = static_cast<Plan *>(linitial(children));
-    scan->scan.plan.targetlist = target_list;
-    scan->flags = path->flags;
-    scan->methods = &scan_methods;
-    scan->custom_plans = children;
-    scan->custom_scan_tlist = static_cast<List *>(copyObjectImpl(child->targetlist));
-    scan->custom_private = path->custom_private;
-    return &scan->scan.plan;
+    return PlanPassThrough(path, target_list, children, &scan_methods);
 }
 
 bool IsServed(PlannerInfo *root, Index relid) {
@@ -387,21 +371,12 @@ void OnExecutorStart(QueryDesc *query, int flags) {
 
 // --- The node ----------------------------------------------------------------
 
-PlanState *Child(CustomScanState *node) {
-    return static_cast<PlanState *>(linitial(node->custom_ps));
-}
-
 void Begin(CustomScanState *node, EState *estate, int flags) {
-    CustomScan *scan = reinterpret_cast<CustomScan *>(node->ss.ps.plan);
-    PlanState *child =
-        ExecInitNode(static_cast<Plan *>(linitial(scan->custom_plans)), estate, flags);
-    node->custom_ps = list_make1(child);
-    // The child's slot is passed on.
-    node->ss.ps.resultops = ExecGetResultSlotOps(child, &node->ss.ps.resultopsfixed);
-    node->ss.ps.resultopsset = true;
+    BeginPassThrough(node, estate, flags);
     if (estate->es_epq_active || (flags & EXEC_FLAG_EXPLAIN_ONLY))
         return;
     ListCell *cell;
+    CustomScan *scan = reinterpret_cast<CustomScan *>(node->ss.ps.plan);
     foreach (cell, scan->custom_private) {
         Switch *self = palloc0_object(Switch);
         self->rowmark = lfirst_int(cell);
@@ -440,14 +415,6 @@ void End(CustomScanState *node) {
         self->leaves.Destroy();
     }
     ExecEndNode(Child(node));
-}
-
-void Rescan(CustomScanState *node) {
-    PlanState *child = Child(node);
-    if (node->ss.ps.chgParam)
-        UpdateChangedParamSet(child, node->ss.ps.chgParam);
-    if (!child->chgParam)
-        ExecReScan(child);
 }
 
 Node *CreateState(CustomScan *) {
@@ -492,7 +459,7 @@ void InitializeRowSwitch() {
     exec_methods.BeginCustomScan = Begin;
     exec_methods.ExecCustomScan = Execute;
     exec_methods.EndCustomScan = End;
-    exec_methods.ReScanCustomScan = Rescan;
+    exec_methods.ReScanCustomScan = RescanPassThrough;
     RegisterCustomScanMethods(&scan_methods);
     previous_upper_paths = create_upper_paths_hook;
     create_upper_paths_hook = OnUpperPaths;

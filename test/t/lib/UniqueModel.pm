@@ -23,6 +23,7 @@ use strict;
 use warnings;
 
 use Exporter 'import';
+use List::Util qw(max min);
 our @EXPORT_OK = qw(replay presences_at_end false_violations missed_violations deadlocks);
 
 # The statements of a transaction that count for its statement number `at`, or for its commit.
@@ -244,17 +245,19 @@ sub missed_violations
 	return @missed;
 }
 
-# The statement in which another process of a deadlock was stuck: what the server's log says it was, the last time.
+# The statement in which another process of a deadlock was stuck: what the server's log says it was. Of several that read alike the
+# one that ran the longest beside the victim's: that may have heard of its end late.
 sub partner
 {
 	my ($victim, $sql, $log) = @_;
-	my $best;
+	my ($best, $longest);
 	foreach my $transaction (grep { $_->{begin} < $victim->{to} && $_->{end} > $victim->{from} } @$log)
 	{
 		my @statements = @{ $transaction->{statements} };
-		foreach my $at (grep { $statements[$_]{from} < $victim->{to} && index("$statements[$_]{sql};", $sql) == 0 } 0 .. $#statements)
+		foreach my $at (grep { index("$statements[$_]{sql};", $sql) == 0 } 0 .. $#statements)
 		{
-			$best = { transaction => $transaction, at => $at } if !$best || $statements[$at]{from} > $best->{transaction}{statements}[ $best->{at} ]{from};
+			my $common = min($statements[$at]{to}, $victim->{to}) - max($statements[$at]{from}, $victim->{from});
+			($best, $longest) = ({ transaction => $transaction, at => $at }, $common) if $common > 0 && (!$best || $common > $longest);
 		}
 	}
 	return $best;

@@ -1,0 +1,63 @@
+
+-- Outbox ----------------------------------------------------------------------
+-- On the server that has the rows: changes of a captured table are queued in the transaction that
+-- makes them, for index tables elsewhere.
+
+CREATE TABLE index_table.captured (
+    captured regclass PRIMARY KEY,
+    queue    regclass NOT NULL UNIQUE,
+    identity name[]   NOT NULL
+);
+COMMENT ON TABLE index_table.captured IS 'one row for each captured table: where its changes are queued';
+COMMENT ON COLUMN index_table.captured.identity IS
+    'columns that find one row; the queue has arrays of their values as identity_1, identity_2, …';
+SELECT pg_catalog.pg_extension_config_dump('index_table.captured', '');
+GRANT SELECT ON index_table.captured TO PUBLIC;
+
+CREATE FUNCTION index_table.enqueue() RETURNS trigger
+    AS 'MODULE_PATHNAME', 'index_table_enqueue'
+    LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION index_table.enqueue() IS
+    'trigger of captured tables: queues the identities of changed rows; FOR EACH ROW where logical replication applies changes';
+
+CREATE FUNCTION index_table.capture(captured regclass, identity text DEFAULT NULL) RETURNS regclass
+    AS 'MODULE_PATHNAME', 'index_table_capture'
+    LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION index_table.capture(regclass, text) IS
+    'begins to queue changes of a table for index tables elsewhere, and returns the queue, <table>_outbox; identity: columns that find one row, default the primary key. Takes SHARE ROW EXCLUSIVE on the table and its partitions. Owner only';
+
+CREATE FUNCTION index_table.release(captured regclass) RETURNS void
+    AS 'MODULE_PATHNAME', 'index_table_release'
+    LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+COMMENT ON FUNCTION index_table.release(regclass) IS
+    'ends what capture() began; the queue is dropped with what is in it. Takes ACCESS EXCLUSIVE on the table and its partitions. Owner only';
+
+CREATE FUNCTION index_table.pending(
+    captured regclass, batch integer,
+    OUT number bigint, OUT reload boolean, OUT identity text[]
+) RETURNS SETOF record
+    AS 'MODULE_PATHNAME', 'index_table_pending'
+    LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
+COMMENT ON FUNCTION index_table.pending(regclass, integer) IS
+    'the oldest queued changes of a captured table, about as many as batch: numbers for discard(), and the identities that changed, each once. reload: rows came or went that are not named, as TRUNCATE has them go; neither reload nor identity: a later number says the same. Needs SELECT on the table';
+
+CREATE FUNCTION index_table.pending(
+    rowtype anyelement, captured regclass, batch integer,
+    OUT number bigint, OUT reload boolean, OUT identity text[], OUT entity anyelement
+) RETURNS SETOF record
+    AS 'MODULE_PATHNAME', 'index_table_pending_rows'
+    LANGUAGE C STABLE PARALLEL UNSAFE;
+COMMENT ON FUNCTION index_table.pending(anyelement, regclass, integer) IS
+    'the same with the rows as they are now, NULL where there is none; rowtype is NULL::<captured table>';
+
+CREATE FUNCTION index_table.discard(captured regclass, numbers bigint[]) RETURNS bigint
+    AS 'MODULE_PATHNAME', 'index_table_discard'
+    LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+COMMENT ON FUNCTION index_table.discard(regclass, bigint[]) IS
+    'removes exactly these numbers from the queue of a captured table, and returns how many were there. Needs DELETE on the queue';
+
+CREATE FUNCTION index_table.backlog(captured regclass, OUT changes bigint, OUT oldest timestamptz)
+    AS 'MODULE_PATHNAME', 'index_table_backlog'
+    LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
+COMMENT ON FUNCTION index_table.backlog(regclass) IS
+    'how many changes of a captured table are queued, and since when. Needs SELECT on the table';
