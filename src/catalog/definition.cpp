@@ -411,6 +411,7 @@ List *ListIndexTables(Oid base) {
         tables = lappend_oid(tables, DatumGetObjectId(scan.Get(tuple, kDefIndexTable, &isnull)));
     }
     scan.End();
+    list_sort(tables, list_oid_cmp);
     return tables;
 }
 
