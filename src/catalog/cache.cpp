@@ -196,10 +196,29 @@ bool HasForeign(List *relids) {
     return false;
 }
 
+namespace {
+
+// Most databases have few foreign tables, and partitioned tables may have many partitions.
+bool HasForeignPartition(Oid base) {
+    Relation tables = table_open(ForeignTableRelationId, AccessShareLock);
+    SysScanDesc scan = systable_beginscan(tables, InvalidOid, false, nullptr, 0, nullptr);
+    bool found = false;
+    for (HeapTuple tuple; !found && HeapTupleIsValid(tuple = systable_getnext(scan));) {
+        Oid relid = reinterpret_cast<Form_pg_foreign_table>(GETSTRUCT(tuple))->ftrelid;
+        std::optional<PartitionNumber> number = FindPartitionNumber(relid);
+        found = number && number->base == base;
+    }
+    systable_endscan(scan);
+    table_close(tables, AccessShareLock);
+    return found;
+}
+
+} // namespace
+
 bool HasForeignLeaves(const Base *base) {
     Base *cached = const_cast<Base *>(base);
     if (!cached->has_foreign_known) {
-        cached->has_foreign = HasForeign(ListPartitions(base->relid));
+        cached->has_foreign = HasForeignPartition(base->relid);
         cached->has_foreign_known = true;
     }
     return cached->has_foreign;

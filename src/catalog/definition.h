@@ -45,8 +45,10 @@ struct IndexTable {
     Key key;
     Expr *predicate; // as parsed; null: none
     int identity_count;
-    CopiedColumn *identity;  // all identity columns; position may be that of a key column
-    bool identity_is_unique; // a constraint of the base table says that it finds one row
+    CopiedColumn *identity;   // all identity columns; position may be that of a key column
+    bool identity_is_unique;  // a constraint of the base table says that it finds one row
+    bool is_unique_in_leaves; // see IsIdentityUnique
+    bool is_unique_in_leaves_known;
     int include_count;
     CopiedColumn *include;
     int copied_count;
@@ -116,6 +118,11 @@ IndexTable *MakeIndexTable(Relation base, const Definition &definition);
 
 // The base table's column in a position of the entry; 0 where it is an expression or partition_id.
 AttrNumber BaseColumn(const IndexTable *table, int position);
+
+// Whether a partition has one row with an identity: a constraint of the base table says so, or,
+// where partitions are foreign tables and there can be none, each local partition's own. Locks
+// local partitions for a moment. Cached.
+bool IsIdentityUnique(const IndexTable *table);
 
 // Cache look-ups. Null where the relation is no base table, no index table. They open the base
 // table with AccessShareLock when the cache has to be filled.

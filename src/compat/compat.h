@@ -170,6 +170,15 @@ inline bool WalkPlanStates(PlanState *node, bool (*walker)(PlanState *, void *),
 #endif
 }
 
+// A set of things to wait for, to be freed before anything is raised.
+inline WaitEventSet *MakeWaitEventSet(int count) {
+#if PG_VERSION_NUM >= 170000
+    return CreateWaitEventSet(CurrentResourceOwner, count);
+#else
+    return CreateWaitEventSet(CurrentMemoryContext, count);
+#endif
+}
+
 // --- Changing rows -----------------------------------------------------------
 
 // Raises where rows of the relation cannot be changed as the node does it.
