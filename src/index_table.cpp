@@ -3,6 +3,7 @@
 #include "build/worker.h"
 #include "ddl/ddl.h"
 #include "maintenance/maintenance.h"
+#include "queue/drain.h"
 #include "queue/queue.h"
 #include "scan/scan.h"
 #include "scan/shard_access.h"
@@ -25,6 +26,7 @@ void _PG_init(void) {
     index_table::InitializeOnlineBuild();
     index_table::InitializeWorker();
     index_table::InitializeQueue();
+    index_table::InitializeDrain();
     index_table::InitializeDdl();
     index_table::InitializeScan();
     index_table::InitializeRemoteSelect();

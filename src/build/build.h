@@ -56,6 +56,10 @@ void FollowTruncate(List *foreign, List *numbers);
 // Whether rows of a relation are told apart by these columns (attribute numbers of `base`).
 bool HasUniqueIndex(Relation rel, Relation base, List *attnos);
 
+// Gives a foreign partition another number and enters its rows anew, as they are now. Takes
+// ShareRowExclusiveLock on it; the caller has locked the base table as writers do.
+void ReloadLeaf(Oid base, Oid leaf);
+
 // Creates the triggers of a base table and its partitions that somebody has dropped. The base table
 // is not open. Takes ShareRowExclusiveLock on them if there are any.
 void RestoreTriggers(Oid base);

@@ -334,6 +334,14 @@ void CheckShard(Relation base, const IndexTable *table, Oid leaf) {
     CheckShardIdentity(base, leaf, identity, others);
 }
 
+void ReloadLeaf(Oid base_relid, Oid leaf) {
+    LockRelationOid(leaf, ShareRowExclusiveLock);
+    RenumberReferenced(leaf);
+    Relation base = relation_open(base_relid, AccessShareLock);
+    EnterRows(base, leaf);
+    relation_close(base, NoLock);
+}
+
 void FollowTruncate(List *foreign, List *numbers) {
     ListCell *cell, *before;
     forboth(cell, foreign, before, numbers) {

@@ -41,6 +41,7 @@ struct IndexTable {
     bool nulls_distinct; // where it is unique: NULL is unlike NULL
     bool is_deferrable;  // likewise: by a DEFERRABLE constraint
     bool initially_deferred;
+    bool is_deferred; // maintenance of foreign partitions: through their queues alone
     Key key;
     Expr *predicate; // as parsed; null: none
     int identity_count;

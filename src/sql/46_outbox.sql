@@ -61,3 +61,24 @@ CREATE FUNCTION index_table.backlog(captured regclass, OUT changes bigint, OUT o
     LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 COMMENT ON FUNCTION index_table.backlog(regclass) IS
     'how many changes of a captured table are queued, and since when. Needs SELECT on the table';
+
+-- Draining ----------------------------------------------------------------------
+-- On the server that has the index tables.
+
+CREATE TABLE index_table.undrained (
+    leaf     regclass    NOT NULL,
+    identity text[],
+    error    text        NOT NULL,
+    tries    integer     NOT NULL,
+    since    timestamptz NOT NULL
+);
+CREATE INDEX undrained_leaf_idx ON index_table.undrained (leaf);
+COMMENT ON TABLE index_table.undrained IS
+    'changes of foreign partitions that could not be carried into index tables; identity NULL: the partition as a whole. Tried again by every drain()';
+SELECT pg_catalog.pg_extension_config_dump('index_table.undrained', '');
+
+CREATE PROCEDURE index_table.drain(index_table regclass DEFAULT NULL)
+    AS 'MODULE_PATHNAME', 'index_table_drain'
+    LANGUAGE C;
+COMMENT ON PROCEDURE index_table.drain(regclass) IS
+    'carries what captured foreign partitions have queued on their servers into the index tables of their base table, of the one given or of all that the user owns, in several transactions. A partition that cannot be drained is a WARNING. Owner only';
