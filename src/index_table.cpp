@@ -27,6 +27,7 @@ void _PG_init(void) {
     index_table::InitializeWorker();
     index_table::InitializeQueue();
     index_table::InitializeDrain();
+    index_table::InitializeDrainWorker();
     index_table::InitializeDdl();
     index_table::InitializeScan();
     index_table::InitializeRemoteSelect();

@@ -64,8 +64,17 @@ void ReloadLeaf(Oid base, Oid leaf);
 // is not open. Takes ShareRowExclusiveLock on them if there are any.
 void RestoreTriggers(Oid base);
 
-// Makes sure that the base table has its row trigger. Caller as for ReconcilePartitions.
-void EnsureTriggers(Oid base);
+// Makes sure that the base table has its row trigger, which PostgreSQL clones to its partitions; or,
+// where foreign ones are to have none (they would have no batches and no direct modification), its
+// local leaves each their own. Caller as for ReconcilePartitions; where triggers are to be dropped,
+// AccessExclusiveLock is taken.
+void EnsureTriggers(Oid base, bool on_foreign);
+
+// Whether text says deferred, not immediate; raises 22023.
+bool ParseMaintenance(const char *text);
+// Raises where an index table cannot be maintained through the queues of foreign partitions: 0A000,
+// and 55000 where one is not captured. Asks the shards as the current user.
+void CheckMayDefer(Oid base, bool is_unique, List *leaves);
 
 // Deletes the entries of groups that are not in order, and enters what should be there; returns the
 // number of such groups. The caller holds ShareRowExclusiveLock on the base table and its leaves

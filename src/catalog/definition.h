@@ -191,6 +191,10 @@ void NoteBuild(Oid relid);
 // Sets where changes go while the index table is being built; InvalidOid: it is complete from now
 // on, for snapshots that see this transaction.
 void SetLog(Oid relid, Oid log);
+// Sets whether an index table learns of foreign partitions through their queues alone.
+void SetMaintenance(Oid relid, bool deferred);
+// Whether some index table of a base table is maintained immediately everywhere, as recorded.
+bool HasImmediate(Oid base);
 // The partition numbers whose rows an index table being built has, a list of integers.
 List *ListLoadedPartitions(Oid relid);
 void NoteLoadedPartition(Oid relid, int32 partition_id);

@@ -79,6 +79,21 @@ void ForgetAllUndrained(Oid leaf) {
     CommandCounterIncrement();
 }
 
+UndrainedSummary SummarizeUndrained(Oid leaf) {
+    UndrainedSummary summary = {};
+    CatalogScan scan = BeginScan(leaf, AccessShareLock);
+    while (HeapTuple tuple = scan.Next()) {
+        bool isnull, is_whole;
+        scan.Get(tuple, kIdentity, &is_whole);
+        summary.rows += !is_whole;
+        summary.tries = Max(summary.tries, DatumGetInt32(scan.Get(tuple, kTries, &isnull)));
+        if (is_whole || !summary.error)
+            summary.error = TextDatumGetCString(scan.Get(tuple, kError, &isnull));
+    }
+    scan.End();
+    return summary;
+}
+
 List *ListUndrained(Oid leaf) {
     List *rows = NIL;
     CatalogScan scan = BeginScan(leaf, AccessShareLock);

@@ -15,4 +15,11 @@ void ForgetAllUndrained(Oid leaf);
 // The rows of a partition that are noted, a list of lists of char *, the columns of identities.
 List *ListUndrained(Oid leaf);
 
+struct UndrainedSummary {
+    int rows;          // those of rows
+    int tries;         // of what was tried most often
+    const char *error; // of the partition as a whole, or one of a row's; null: none
+};
+UndrainedSummary SummarizeUndrained(Oid leaf);
+
 } // namespace index_table

@@ -32,15 +32,6 @@ bool DependsOnQueue(const Leaf *leaf) {
                        [](const LeafTable &table) { return table.table->is_deferred; });
 }
 
-[[noreturn]] void RaiseNotCaptured(const ShardQueue *queue) {
-    ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-                    errmsg("table %s is not captured on the server of foreign table \"%s\"",
-                           queue->table, get_rel_name(queue->relid)),
-                    errhint("Run there: CREATE EXTENSION IF NOT EXISTS index_table; SELECT "
-                            "index_table.capture(%s);",
-                            quote_literal_cstr(queue->table))));
-}
-
 // Rows one by one: those that are refused do not keep the others.
 void ApplyEach(const ShardQueue *queue, QueueBatch *batch, Snapshot snapshot) {
     for (QueuedRow &row : std::span(batch->rows, batch->row_count)) {
@@ -81,7 +72,7 @@ void DrainLocked(Relation rel, List **identity, bool is_first, Outcome *outcome)
     ShardQueue *queue = &outcome->queue;
     if (!OpenQueue(queue, rel, leaf, GetUserId(), identity)) {
         if (DependsOnQueue(leaf))
-            RaiseNotCaptured(queue);
+            RaiseNotCaptured(queue->relid);
         return;
     }
     if (EnsureIdentityIndexes(queue)) {

@@ -14,5 +14,6 @@ List *ListDrainedLeaves(Oid base);
 bool DrainLeaf(Oid leaf, bool warn);
 
 void InitializeDrain();
+void InitializeDrainWorker();
 
 } // namespace index_table

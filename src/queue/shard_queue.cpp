@@ -5,35 +5,9 @@
 namespace index_table {
 namespace {
 
-const char *FindOption(List *options, const char *name) {
-    ListCell *cell;
-    foreach (cell, options) {
-        DefElem *option = lfirst_node(DefElem, cell);
-        if (strcmp(option->defname, name) == 0)
-            return defGetString(option);
-    }
-    return nullptr;
-}
-
 // What stands for one session of a server: a number read in another may be another's.
 constexpr char kSession[] =
     "pg_backend_pid() || ' ' || extract(epoch FROM pg_postmaster_start_time())";
-
-// The identity's columns there, by name, a list of char *; NIL where the table is not captured.
-List *ReadCapturedIdentity(ShardConnection *connection, const char *table) {
-    PGresult *result =
-        Execute(connection, "SELECT to_regclass('index_table.captured') IS NOT NULL", 0, nullptr);
-    if (strcmp(ResultValue(result, 0, 0), "t") != 0)
-        return NIL;
-    result = Execute(connection,
-                     "SELECT unnest(identity) FROM index_table.captured WHERE captured = "
-                     "$1::regclass",
-                     1, &table);
-    List *names = NIL;
-    for (int i = 0; i < PQntuples(result); i++)
-        names = lappend(names, pstrdup(ResultValue(result, i, 0)));
-    return names;
-}
 
 AttrNumber FindRemoteColumn(Relation rel, const char *name) {
     for (int attno = 1; attno <= RelationGetNumberOfAttributes(rel); attno++)
@@ -97,25 +71,6 @@ char *ListColumns(const ShardQueue *queue, const char *prefix) {
 }
 
 } // namespace
-
-char *RemoteName(Oid foreign_table) {
-    List *options = GetForeignTable(foreign_table)->options;
-    const char *schema = FindOption(options, "schema_name");
-    const char *name = FindOption(options, "table_name");
-    if (!schema)
-        schema = get_namespace_name(get_rel_namespace(foreign_table));
-    return psprintf("%s.%s", quote_identifier(schema),
-                    quote_identifier(name ? name : get_rel_name(foreign_table)));
-}
-
-char *RemoteColumn(Oid foreign_table, AttrNumber attno) {
-    const char *name = FindOption(GetForeignColumnOptions(foreign_table, attno), "column_name");
-    return name ? pstrdup(name) : get_attname(foreign_table, attno, false);
-}
-
-bool IsCaptured(ShardConnection *connection, const char *table) {
-    return ReadCapturedIdentity(connection, table) != NIL;
-}
 
 bool OpenQueue(ShardQueue *queue, Relation rel, const Leaf *leaf, Oid user, List **identity) {
     *queue = {.relid = RelationGetRelid(rel), .rel = rel, .leaf = leaf};

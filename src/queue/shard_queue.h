@@ -3,7 +3,7 @@
 #pragma once
 
 #include "maintenance/leaf.h"
-#include "shard/connection.h"
+#include "shard/remote_table.h"
 
 namespace index_table {
 
@@ -57,11 +57,5 @@ QueuedRow ReadRow(const ShardQueue *queue, List *identity);
 char *IdentityText(const ShardQueue *queue, const QueuedRow &row);
 // Removes the numbers of a batch from the queue, those of rows that are contended excepted.
 void DiscardBatch(const ShardQueue *queue, const QueueBatch &batch);
-
-// "schema"."table" on the server of a foreign table.
-char *RemoteName(Oid foreign_table);
-char *RemoteColumn(Oid foreign_table, AttrNumber attno);
-// Whether it is captured there.
-bool IsCaptured(ShardConnection *connection, const char *table);
 
 } // namespace index_table
