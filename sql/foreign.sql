@@ -364,6 +364,10 @@ CREATE VIEW shard.target AS SELECT 1 AS id, 'a'::varchar(20) AS code, 'b' AS tow
 :check
 \echo :SQLSTATE
 DROP VIEW shard.target;
+CREATE TABLE shard.target (id int, code varchar(20), town text, at timestamptz, PRIMARY KEY (id)) PARTITION BY RANGE (id);
+:check
+\echo :SQLSTATE
+DROP TABLE shard.target;
 CREATE TABLE shard.target (id int, code varchar(20), town text);
 :check
 \echo :SQLSTATE
