@@ -180,7 +180,7 @@ SELECT id FROM index_table.fetch(NULL::people, 'people_by_phone', '302');
 RESET ROLE;
 DROP USER MAPPING FOR regress_reader SERVER regress_shard;
 
--- Plain queries read every partition, as without index tables; and so do changes.
+-- Plain queries go through index tables (foreign_scan.sql); changes ask every partition, as without.
 CREATE FUNCTION plan(query text) RETURNS SETOF text LANGUAGE plpgsql AS $$
 DECLARE
     line text;

@@ -113,6 +113,9 @@ Base *LoadBase(Oid relid) {
         base->tables[i] = static_cast<IndexTable *>(list_nth(tables, i));
         Watch(base->tables[i]->relid, relid);
     }
+    // All sessions write to them, and lock what is in them, in the same order.
+    std::sort(base->tables, base->tables + base->table_count,
+              [](const IndexTable *a, const IndexTable *b) { return a->relid < b->relid; });
     base->has_retired = HasRetiredPartitions(relid);
     // Something changed while reading: good for this look-up, to be read again at the next.
     base->valid = generation == before;
@@ -196,10 +199,29 @@ bool HasForeign(List *relids) {
     return false;
 }
 
+namespace {
+
+// Most databases have few foreign tables, and partitioned tables may have many partitions.
+bool HasForeignPartition(Oid base) {
+    Relation tables = table_open(ForeignTableRelationId, AccessShareLock);
+    SysScanDesc scan = systable_beginscan(tables, InvalidOid, false, nullptr, 0, nullptr);
+    bool found = false;
+    for (HeapTuple tuple; !found && HeapTupleIsValid(tuple = systable_getnext(scan));) {
+        Oid relid = reinterpret_cast<Form_pg_foreign_table>(GETSTRUCT(tuple))->ftrelid;
+        std::optional<PartitionNumber> number = FindPartitionNumber(relid);
+        found = number && number->base == base;
+    }
+    systable_endscan(scan);
+    table_close(tables, AccessShareLock);
+    return found;
+}
+
+} // namespace
+
 bool HasForeignLeaves(const Base *base) {
     Base *cached = const_cast<Base *>(base);
     if (!cached->has_foreign_known) {
-        cached->has_foreign = HasForeign(ListPartitions(base->relid));
+        cached->has_foreign = HasForeignPartition(base->relid);
         cached->has_foreign_known = true;
     }
     return cached->has_foreign;

@@ -41,11 +41,14 @@ struct IndexTable {
     bool nulls_distinct; // where it is unique: NULL is unlike NULL
     bool is_deferrable;  // likewise: by a DEFERRABLE constraint
     bool initially_deferred;
+    bool is_deferred; // maintenance of foreign partitions: through their queues alone
     Key key;
     Expr *predicate; // as parsed; null: none
     int identity_count;
-    CopiedColumn *identity;  // all identity columns; position may be that of a key column
-    bool identity_is_unique; // a constraint of the base table says that it finds one row
+    CopiedColumn *identity;   // all identity columns; position may be that of a key column
+    bool identity_is_unique;  // a constraint of the base table says that it finds one row
+    bool is_unique_in_leaves; // see IsIdentityUnique
+    bool is_unique_in_leaves_known;
     int include_count;
     CopiedColumn *include;
     int copied_count;
@@ -116,6 +119,11 @@ IndexTable *MakeIndexTable(Relation base, const Definition &definition);
 // The base table's column in a position of the entry; 0 where it is an expression or partition_id.
 AttrNumber BaseColumn(const IndexTable *table, int position);
 
+// Whether a partition has one row with an identity: a constraint of the base table says so, or,
+// where partitions are foreign tables and there can be none, each local partition's own. Locks
+// local partitions for a moment. Cached.
+bool IsIdentityUnique(const IndexTable *table);
+
 // Cache look-ups. Null where the relation is no base table, no index table. They open the base
 // table with AccessShareLock when the cache has to be filled.
 const Base *FindBase(Oid relid);
@@ -183,6 +191,10 @@ void NoteBuild(Oid relid);
 // Sets where changes go while the index table is being built; InvalidOid: it is complete from now
 // on, for snapshots that see this transaction.
 void SetLog(Oid relid, Oid log);
+// Sets whether an index table learns of foreign partitions through their queues alone.
+void SetMaintenance(Oid relid, bool deferred);
+// Whether some index table of a base table is maintained immediately everywhere, as recorded.
+bool HasImmediate(Oid base);
 // The partition numbers whose rows an index table being built has, a list of integers.
 List *ListLoadedPartitions(Oid relid);
 void NoteLoadedPartition(Oid relid, int32 partition_id);
@@ -208,7 +220,7 @@ void DeletePartitions(Oid base);
 
 // The oids of the bases of all definitions, those of dropped relations too.
 List *ListBases();
-// Index tables of a base table as recorded, a list of OIDs, without parsing the definitions.
+// Index tables of a base table as recorded, a list of OIDs in order, without parsing the definitions.
 List *ListIndexTables(Oid base);
 // The base of an index table as recorded; InvalidOid where it is none.
 Oid RecordedBase(Oid index_table);

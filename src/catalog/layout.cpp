@@ -1,6 +1,8 @@
 // From a definition to the layout of an index table's entries.
 #include "catalog/definition.h"
 
+#include "compat/compat.h"
+
 namespace index_table {
 namespace {
 
@@ -38,11 +40,11 @@ CopiedColumn *Place(IndexTable *table, List *attnos) {
     return columns;
 }
 
-// Whether a unique index of the base table, checked at once, covers no more than the identity. The
+// Whether a unique index of a table, checked at once, covers no more than the identity. The
 // indexes are not locked: this runs at the end of DDL, too, where waiting for one could deadlock.
-bool IsUnique(Relation base, List *identity) {
+bool IsUnique(Relation rel, List *identity) {
     ListCell *cell;
-    foreach (cell, RelationGetIndexList(base)) {
+    foreach (cell, RelationGetIndexList(rel)) {
         HeapTuple tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(lfirst_oid(cell)));
         if (!HeapTupleIsValid(tuple))
             continue;
@@ -52,7 +54,7 @@ bool IsUnique(Relation base, List *identity) {
         for (int i = 0; unique && i < form->indnkeyatts; i++) {
             AttrNumber attno = form->indkey.values[i];
             unique = list_member_int(identity, attno) &&
-                     TupleDescAttr(RelationGetDescr(base), attno - 1)->attnotnull;
+                     TupleDescAttr(RelationGetDescr(rel), attno - 1)->attnotnull;
         }
         ReleaseSysCache(tuple);
         if (unique)
@@ -61,7 +63,51 @@ bool IsUnique(Relation base, List *identity) {
     return false;
 }
 
+bool IsUniqueInLeaf(Oid leaf, Relation base, const IndexTable *table) {
+    Relation rel = try_relation_open(leaf, AccessShareLock);
+    if (!rel)
+        return true;
+    AttrMap *map = compat::MapColumnsByName(RelationGetDescr(rel), RelationGetDescr(base));
+    List *attnos = NIL;
+    for (int i = 0; i < table->identity_count; i++) {
+        AttrNumber attno = table->identity[i].base_attno;
+        attnos = lappend_int(attnos, map ? map->attnums[attno - 1] : attno);
+    }
+    bool unique = IsUnique(rel, attnos);
+    relation_close(rel, AccessShareLock);
+    return unique;
+}
+
+// PostgreSQL keeps no constraint over partitions that are foreign tables: there each local
+// partition has to have its own. Of foreign ones that is taken on trust; who fetches rows from them
+// will see.
+bool IsUniqueInLeaves(const IndexTable *table) {
+    List *leaves = ListPartitions(table->base);
+    if (!HasForeign(leaves))
+        return false;
+    Relation base = table_open(table->base, AccessShareLock);
+    bool unique = true;
+    for (int i = 0; unique && i < table->identity_count; i++)
+        unique =
+            TupleDescAttr(RelationGetDescr(base), table->identity[i].base_attno - 1)->attnotnull;
+    ListCell *cell;
+    foreach (cell, leaves)
+        if (unique && !IsForeign(lfirst_oid(cell)))
+            unique = IsUniqueInLeaf(lfirst_oid(cell), base, table);
+    table_close(base, AccessShareLock);
+    return unique;
+}
+
 } // namespace
+
+bool IsIdentityUnique(const IndexTable *table) {
+    if (table->identity_is_unique || table->is_unique_in_leaves_known)
+        return table->identity_is_unique || table->is_unique_in_leaves;
+    IndexTable *known = const_cast<IndexTable *>(table);
+    known->is_unique_in_leaves = IsUniqueInLeaves(table);
+    known->is_unique_in_leaves_known = true;
+    return known->is_unique_in_leaves;
+}
 
 AttrNumber BaseColumn(const IndexTable *table, int position) {
     if (position < table->key.count)
@@ -114,6 +160,7 @@ IndexTable *MakeIndexTable(Relation base, const Definition &definition) {
     table->nulls_distinct = definition.nulls_distinct;
     table->is_deferrable = definition.is_deferrable;
     table->initially_deferred = definition.initially_deferred;
+    table->is_deferred = strcmp(definition.maintenance, "deferred") == 0;
     table->key = ParseKey(base, definition.key);
     if (definition.predicate)
         table->predicate = ParsePredicate(base, definition.predicate);

@@ -170,6 +170,15 @@ inline bool WalkPlanStates(PlanState *node, bool (*walker)(PlanState *, void *),
 #endif
 }
 
+// A set of things to wait for, to be freed before anything is raised.
+inline WaitEventSet *MakeWaitEventSet(int count) {
+#if PG_VERSION_NUM >= 170000
+    return CreateWaitEventSet(CurrentResourceOwner, count);
+#else
+    return CreateWaitEventSet(CurrentMemoryContext, count);
+#endif
+}
+
 // --- Changing rows -----------------------------------------------------------
 
 // Raises where rows of the relation cannot be changed as the node does it.
@@ -392,16 +401,12 @@ inline CostEstimator CostEstimatorOf(Oid method) {
 // Makes a query, before it is planned, ask for no privileges.
 inline void CheckNoPrivileges(Query *query) {
     ListCell *cell;
-    foreach (cell, query->rtable) {
-        RangeTblEntry *entry = lfirst_node(RangeTblEntry, cell);
 #if PG_VERSION_NUM >= 160000
-        entry->perminfoindex = 0;
+    foreach (cell, query->rteperminfos)
+        lfirst_node(RTEPermissionInfo, cell)->requiredPerms = 0;
 #else
-        entry->requiredPerms = 0;
-#endif
-    }
-#if PG_VERSION_NUM >= 160000
-    query->rteperminfos = NIL;
+    foreach (cell, query->rtable)
+        lfirst_node(RangeTblEntry, cell)->requiredPerms = 0;
 #endif
 }
 

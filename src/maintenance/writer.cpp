@@ -36,6 +36,7 @@ struct EntryWriter {
     const IndexTable *table;
     bool mid_statement;
     bool ignores_references;
+    uint64 opened_at; // CacheGeneration()
     MemoryContext context;
     MemoryContext per_row;
     Relation root;
@@ -182,8 +183,20 @@ TupleTableSlot *HoldEntry(EntryWriter *writer, Target *target, const Change &cha
     return target->single;
 }
 
+// While an entry before this one waited for another transaction, partitions may have been
+// truncated, detached or dropped whose entries were live when flushing began.
+void MakeRoom(EntryWriter *writer, const Change &change) {
+    AcceptInvalidationMessages();
+    if (CacheGeneration() == writer->opened_at)
+        return;
+    const Base *base = FindBase(writer->table->base);
+    if (base && base->has_retired)
+        RemoveDeadDuplicates(writer, change);
+}
+
 // Returns where the entry is stored.
 ItemPointerData InsertOne(EntryWriter *writer, Target *target, const Change &change) {
+    MakeRoom(writer, change);
     TupleTableSlot *slot = HoldEntry(writer, target, change);
     if (!target->plan->general) {
         table_tuple_insert(target->rel, slot, change.command, 0, nullptr);
@@ -216,6 +229,7 @@ void InsertRun(EntryWriter *writer, Target *target, std::span<const Change> run)
         ExecStoreHeapTuple(run[i].entry, target->batch[i], false);
     table_multi_insert(target->rel, target->batch, run.size(), run[0].command, 0, nullptr);
     for (Size i = 0; i < run.size(); i++) {
+        MakeRoom(writer, run[i]);
         InsertIndexTuples(writer, target, target->batch[i], HasNullKey(writer->table, run[i]));
         ExecClearTuple(target->batch[i]);
         MemoryContextReset(writer->per_row);
@@ -420,6 +434,7 @@ EntryWriter *OpenWriter(const IndexTable *table, bool mid_statement, MemoryConte
     EntryWriter *writer = static_cast<EntryWriter *>(palloc0(sizeof(EntryWriter)));
     writer->table = table;
     writer->mid_statement = mid_statement;
+    writer->opened_at = CacheGeneration();
     writer->context = context;
     writer->per_row =
         AllocSetContextCreate(context, "index_table writer per row", ALLOCSET_DEFAULT_SIZES);
@@ -557,6 +572,7 @@ bool ReplaceEntry(EntryWriter *writer, const Change &old_change, const Change &n
     Target *target = TargetOf(writer, old_change.entry);
     if (Target *other = TargetOf(writer, new_change.entry); other != target)
         return MoveEntry(writer, target, other, old_change, new_change);
+    MakeRoom(writer, new_change);
     MemoryContext caller = MemoryContextSwitchTo(writer->per_row);
     Outcome outcome = Outcome::Again;
     while (outcome == Outcome::Again) {

@@ -2,6 +2,7 @@
 
 #include "scan/further_indexes.h"
 #include "scan/index_info.h"
+#include "scan/scan.h"
 
 namespace index_table {
 namespace {
@@ -167,10 +168,9 @@ bool IsEntryIndex(Relation index, const IndexTable *table, const AttrNumber *sto
     return usable;
 }
 
-// PostgreSQL keeps no constraint over partitions that are foreign tables: where the identity is
-// unique, HasForeignLeaves() need not be asked.
 bool ServesScans(const IndexTable *table) {
-    return table->identity_is_unique && !OidIsValid(table->log);
+    return !OidIsValid(table->log) && IsIdentityUnique(table) &&
+           (!table->is_deferred || ReadsEventually());
 }
 
 bool ServesScans(const Base *base) {
@@ -183,6 +183,7 @@ CandidateSet *OfferCandidates(PlannerInfo *root, RelOptInfo *rel, const Base *ba
     CandidateSet *set = static_cast<CandidateSet *>(palloc0(sizeof(CandidateSet)));
     set->owner = &kOwner;
     set->base = base;
+    set->has_foreign = HasForeignLeaves(base);
     int capacity = 0;
     for (const IndexTable *table : std::span(base->tables, base->table_count))
         if (ServesScans(table))

@@ -26,6 +26,7 @@ struct CandidateSet {
     int count;
     Candidate *candidates;
     double partitions; // estimate
+    bool has_foreign;  // some of them are foreign tables
     double expected_rows;
 };
 

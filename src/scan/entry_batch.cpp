@@ -62,7 +62,7 @@ void Keep(EntryBatch *batch) {
     }
     OpenLeaf *leaf =
         GetLeaf(batch->leaves, DatumGetInt32(source->values[source->table->partition_position()]));
-    if (leaf && leaf->rel->rd_rel->relkind == RELKIND_FOREIGN_TABLE) {
+    if (leaf && leaf->foreign) {
         ahead->foreign = leaf;
         ahead->identity = CopyIdentity(batch);
         if (ahead->identity)
@@ -74,26 +74,25 @@ void Keep(EntryBatch *batch) {
 void Fill(EntryBatch *batch) {
     int limit = BatchLimit(batch->shards, batch->limit);
     BeginBatch(batch->shards);
-    MemoryContext caller = MemoryContextSwitchTo(BatchMemory(batch->shards));
     batch->count = batch->next = 0;
-    batch->entries = palloc_array(Ahead, limit);
+    batch->entries =
+        static_cast<Ahead *>(MemoryContextAlloc(BatchMemory(batch->shards), sizeof(Ahead) * limit));
     while (batch->count < limit && !batch->at_end) {
         CHECK_FOR_INTERRUPTS();
-        // A source reads in a context of its own what is to outlive the entry.
-        if (ReadEntry(batch->source))
-            Keep(batch);
-        else
-            batch->at_end = true;
+        batch->at_end = !ReadEntry(batch->source);
+        if (batch->at_end)
+            break;
+        MemoryContext caller = MemoryContextSwitchTo(BatchMemory(batch->shards));
+        Keep(batch);
+        MemoryContextSwitchTo(caller);
     }
     FetchBatch(batch->shards);
-    MemoryContextSwitchTo(caller);
     batch->limit = Min(kMostEntries, limit * kGrowth);
 }
 
 } // namespace
 
-EntryBatch *BeginEntryBatch(EntrySource *source, LeafReader *leaves, ShardRows *shards,
-                            int first) {
+EntryBatch *BeginEntryBatch(EntrySource *source, LeafReader *leaves, ShardRows *shards, int first) {
     EntryBatch *batch = palloc0_object(EntryBatch);
     batch->source = source;
     batch->leaves = leaves;
@@ -129,8 +128,8 @@ bool NextBatched(EntryBatch *batch) {
         source->nulls[source->needed[i]] = ahead.nulls[i];
     }
     batch->foreign = ahead.foreign;
-    batch->row = ahead.identity ? FindShardRow(batch->shards, ahead.foreign, ahead.identity)
-                                : nullptr;
+    batch->row =
+        ahead.identity ? FindShardRow(batch->shards, ahead.foreign, ahead.identity) : nullptr;
     return true;
 }
 

@@ -26,6 +26,8 @@ constexpr double kProbe = 3;         // to probe it again
 constexpr double kNativeFetch = 1.5; // to fetch a row through a local index
 constexpr double kHashed = 0.25;     // to scan and hash a row natively
 constexpr double kFiltered = 0.1;    // to scan a row natively where no index serves
+constexpr double kRoundTrip = 300;   // to a server, where partitions are foreign tables
+constexpr double kShardRow = 4;      // to get a row from there
 constexpr int kManyPartitions = 1000;
 constexpr double kUnknownRows = 1000000;
 
@@ -136,8 +138,13 @@ double CountUnpruned(PlannerInfo *root, RelOptInfo *rel, const CandidateSet *set
 
 // What reading entries and the rows of some of them costs, with `lookups` more keys to be found.
 double CostOfRows(const Situation &situation, double entries, double rows, double lookups) {
-    return kScan + lookups * kLookup + entries * kEntry + rows * kFetch +
-           Min(rows, situation.partitions) * kOpenLeaf;
+    double cost = kScan + lookups * kLookup + entries * kEntry + rows * kFetch +
+                  Min(rows, situation.partitions) * kOpenLeaf;
+    // Those of one look-up are fetched together, several partitions at once.
+    if (situation.set->has_foreign)
+        cost += Max(lookups, 1) * kRoundTrip + rows * kShardRow +
+                Min(rows, situation.partitions) * kRoundTrip;
+    return cost;
 }
 
 // What PostgreSQL pays for lack of an index. Next to an index table's own B-tree it is taken to
@@ -153,6 +160,8 @@ double CostOfFiltering(const Situation &situation, const Candidate *candidate) {
 void ConsiderRows(const Situation &situation, const Candidate *candidate, double entries,
                   double rows, Costs *best) {
     double native = situation.native_start + CostOfFiltering(situation, candidate);
+    if (situation.set->has_foreign)
+        native += rows * kShardRow;
     if (HoldsAll(situation, candidate))
         Consider(best, kScan + entries * kEntry, native + rows * kEntry, rows);
     else
@@ -387,6 +396,9 @@ void ConsiderEachJoin(const Situation &situation, Costs *best) {
             double native =
                 situation.native_start + rows * kNativeFetch +
                 Min(lookups * situation.partitions * kProbe, situation.rel->tuples * kHashed);
+            if (set->has_foreign)
+                native += Min(lookups * situation.partitions * kRoundTrip,
+                              situation.rel->tuples * kShardRow);
             Consider(best, CostOfRows(situation, rows, rows, lookups), native, rows);
         }
     }
@@ -481,6 +493,8 @@ bool IsWorthwhile(PlannerInfo *root, RelOptInfo *rel, CandidateSet *set, const C
     RowUse use = GetRowUse(root, rel->relid);
     double plan_partition = use == RowUse::Change ? kPlanTarget : kPlanPartition;
     double partition = use == RowUse::Change ? kTarget : kPartition;
+    if (set->has_foreign)
+        partition += 2 * kRoundTrip; // a cursor, and what it brings
     Situation situation = {
         root,       rel,
         set,        clauses,

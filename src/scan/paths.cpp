@@ -24,6 +24,10 @@ set_rel_pathlist_hook_type previous_pathlist;
 constexpr double kOperatorsPerEntry = 80;
 // Opening a partition, in units of seq_page_cost.
 constexpr double kPagesPerPartition = 1;
+// A round trip to a server, where rows are in foreign partitions; PostgreSQL's default for one.
+constexpr Cost kRoundTrip = 100;
+// A row that comes from there.
+constexpr Cost kShardRow = 0.05;
 // What makes the planner avoid a path where there is another.
 constexpr Cost kProhibitive = 1e10;
 
@@ -47,8 +51,20 @@ CustomPath *Wrap(const Path *path) {
 }
 
 // What the rows of an index path cost beyond what the planner has counted.
-Cost CostOfFetching(PlannerInfo *root, const Candidate *candidate, const IndexPath *path) {
-    return CountFetchedRows(root, candidate, path) * kOperatorsPerEntry * cpu_operator_cost;
+Cost CostOfFetching(PlannerInfo *root, const CandidateSet *set, const Candidate *candidate,
+                    const IndexPath *path) {
+    double rows = CountFetchedRows(root, candidate, path);
+    Cost cost = rows * kOperatorsPerEntry * cpu_operator_cost;
+    if (set->has_foreign)
+        cost += kRoundTrip * Min(rows, set->partitions) + rows * kShardRow;
+    return cost;
+}
+
+// Connections to servers are this process's. No row comes before the first round trip is over.
+void NoteShards(CustomPath *custom) {
+    custom->path.parallel_safe = false;
+    custom->path.startup_cost += kRoundTrip;
+    custom->path.total_cost = Max(custom->path.total_cost, custom->path.startup_cost);
 }
 
 // A bitmap is complete before the first entry comes. What the planner has counted for pages of the
@@ -76,8 +92,12 @@ void AddIndexPath(PlannerInfo *root, RelOptInfo *rel, IndexPath *path) {
         custom->path.pathkeys = NIL;
     if (by_bitmap)
         CostBitmap(root, candidate, path, custom);
-    if (path->path.pathtype == T_IndexScan)
-        custom->path.total_cost += CostOfFetching(root, candidate, path);
+    const CandidateSet *set = GetCandidates(rel);
+    if (path->path.pathtype == T_IndexScan) {
+        custom->path.total_cost += CostOfFetching(root, set, candidate, path);
+        if (set->has_foreign)
+            NoteShards(custom);
+    }
     add_path(rel, &custom->path);
 }
 
@@ -112,6 +132,7 @@ void AddElementPaths(PlannerInfo *root, RelOptInfo *rel, const CandidateSet *set
 
 // Paths for conditions on different keys joined by OR: one after the other, each row once.
 void AddOrPaths(PlannerInfo *root, RelOptInfo *rel) {
+    const CandidateSet *set = GetCandidates(rel);
     ListCell *cell, *arm;
     foreach (cell, rel->baserestrictinfo) {
         List *arms = MatchOr(root, rel, lfirst_node(RestrictInfo, cell));
@@ -127,8 +148,10 @@ void AddOrPaths(PlannerInfo *root, RelOptInfo *rel) {
             IndexPath *path = lfirst_node(IndexPath, arm);
             custom->path.total_cost +=
                 path->path.total_cost +
-                CostOfFetching(root, FindCandidate(rel, path->indexinfo), path);
+                CostOfFetching(root, set, FindCandidate(rel, path->indexinfo), path);
         }
+        if (set->has_foreign)
+            NoteShards(custom);
         add_path(rel, &custom->path);
     }
 }
@@ -157,6 +180,10 @@ void OnPathlist(PlannerInfo *root, RelOptInfo *rel, Index relid, RangeTblEntry *
     Path *all = create_seqscan_path(root, rel, rel->lateral_relids, 0);
     CustomPath *custom = Wrap(all);
     custom->path.total_cost += set->partitions * kPagesPerPartition * seq_page_cost;
+    if (set->has_foreign) {
+        custom->path.total_cost += set->partitions * kRoundTrip + rel->tuples * kShardRow;
+        NoteShards(custom);
+    }
     if (GetScanPolicy() == ScanPolicy::Force)
         custom->path.total_cost += kProhibitive;
     add_path(rel, &custom->path);
@@ -234,12 +261,24 @@ List *RemainingClauses(const RelOptInfo *rel, const IndexPath *path, List *claus
     return remaining;
 }
 
+// Rows that are worth fetching at once while it is not known how many will be asked for.
+int FirstBatch(PlannerInfo *root) {
+    constexpr int kAll = 1000;
+    constexpr int kFew = 20;
+    if (root->limit_tuples > 0)
+        return static_cast<int>(Min(root->limit_tuples + 1, static_cast<double>(kAll)));
+    return root->tuple_fraction > 0 ? kFew : kAll;
+}
+
 Plan *PlanScan(PlannerInfo *root, RelOptInfo *rel, CustomPath *best, List *target_list,
                List *clauses, List *custom_plans) {
     List *paths = best->custom_private;
     ScanPlan plan = {.mode = ScanMode::AllPartitions,
                      .direction = ForwardScanDirection,
-                     .lock = LockModeFor(GetRowUse(root, rel->relid))};
+                     .lock = LockModeFor(GetRowUse(root, rel->relid)),
+                     // What row security hides must not be shown to conditions of others'.
+                     .may_ship = planner_rt_fetch(rel->relid, root)->securityQuals == NIL,
+                     .first_batch = FirstBatch(root)};
     List *filter = clauses;
     if (IsA(linitial(paths), IndexPath)) {
         IndexPath *first = linitial_node(IndexPath, paths);

@@ -96,15 +96,17 @@ bool MarkQuery(Query *query) {
 
 // --- Deciding ----------------------------------------------------------------
 
-// Columns other than a row's own, its ctid and tableoid, are not to be had through an index table.
-bool NeedsSystemColumns(PlannerInfo *root, RangeTblEntry *rte, Index relid) {
+// Columns other than a row's own, its ctid and tableoid, are not to be had through an index table;
+// of rows in foreign partitions the ctid neither.
+bool NeedsSystemColumns(PlannerInfo *root, RangeTblEntry *rte, Index relid, bool has_foreign) {
     Bitmapset *columns = bms_copy(compat::SelectedColumns(root, rte));
     pull_varattnos(reinterpret_cast<Node *>(rte->securityQuals), relid, &columns);
     for (int member = -1; (member = bms_next_member(columns, member)) >= 0;) {
         int attno = member + FirstLowInvalidHeapAttributeNumber;
         if (attno >= 0)
             return false;
-        if (attno != TableOidAttributeNumber && attno != SelfItemPointerAttributeNumber)
+        if (attno != TableOidAttributeNumber &&
+            (has_foreign || attno != SelfItemPointerAttributeNumber))
             return true;
     }
     return false;
@@ -137,7 +139,13 @@ bool IsAnsweredByMinMax(PlannerInfo *root, Index relid) {
 
 CandidateSet *Decide(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte) {
     const Base *base = MayServe(rel, rte) ? FindBase(rte->relid) : nullptr;
-    if (!base || NeedsSystemColumns(root, rte, rel->relid))
+    if (!base)
+        return nullptr;
+    bool has_foreign = HasForeignLeaves(base);
+    // PostgreSQL has the foreign data wrapper change and lock rows of foreign partitions.
+    if (has_foreign && GetRowUse(root, rel->relid) != RowUse::Read)
+        return nullptr;
+    if (NeedsSystemColumns(root, rte, rel->relid, has_foreign))
         return nullptr;
     if (IsAnsweredByMinMax(root, rel->relid))
         return OfferCandidates(root, rel, base, AllColumns(rel));

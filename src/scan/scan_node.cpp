@@ -1,9 +1,12 @@
 // The executor's node: reads entries, finds the rows they lead to in the partitions, and checks
 // that each row is what the entry promised.
 #include "compat/compat.h"
+#include "scan/entry_batch.h"
 #include "scan/entry_source.h"
+#include "scan/identity_map.h"
 #include "scan/leaf_reader.h"
 #include "scan/scan_plan.h"
+#include "scan/shard_access.h"
 
 namespace index_table {
 namespace {
@@ -16,6 +19,8 @@ struct Source {
     Bitmapset *ordered; // positions by which the plan relies on the entries' order
     Datum *identity;
     bool *identity_nulls;
+    ShardRows *shards; // null: no partition is a foreign table
+    EntryBatch *batch; // likewise
 };
 
 // A row that was yielded already.
@@ -34,6 +39,7 @@ struct IndexTableScan {
     Source *sources;
     int current;
     HTAB *seen; // where there are several sources
+    IdentityMap *seen_remotely;
     MemoryContext seen_memory;
     TupleTableSlot *row;    // of a leaf, of which the scan's tuple is made of
     AttrNumber last_column; // the last column of the base table that is needed
@@ -42,9 +48,12 @@ struct IndexTableScan {
     List *partitions;
     int next_partition;
     Relation leaf;
+    ShardScan *shard_scan; // it is a foreign table
     TableScanDesc leaf_scan;
     TupleTableSlot *leaf_slot;
     AttrMap *leaf_map;
+
+    ShardNeeds needs; // of rows in foreign partitions
 
     // Of rows that others have changed meanwhile.
     Oid again_leaf;
@@ -113,6 +122,12 @@ void OpenSource(IndexTableScan *scan, Source *source, const SourcePlan *plan) {
         needs_this_backend = true;
     BeginLeafReader(&source->leaves, source->table, scan->css.ss.ss_currentRelation,
                     node->state->es_snapshot, scan->plan.lock);
+    if (scan->plan.mode == ScanMode::Rows && HasForeignLeaves(FindBase(source->table->base))) {
+        source->shards =
+            BeginShardRows(source->table, scan->css.ss.ss_currentRelation, node, scan->needs);
+        source->batch = BeginEntryBatch(&source->entries, &source->leaves, source->shards,
+                                        scan->plan.first_batch);
+    }
     source->identity = palloc_array(Datum, source->table->identity_count);
     source->identity_nulls = palloc_array(bool, source->table->identity_count);
 }
@@ -126,6 +141,8 @@ void StartSeeing(IndexTableScan *scan) {
                                                   "index_table rows seen", ALLOCSET_DEFAULT_SIZES);
     if (scan->seen)
         hash_destroy(scan->seen);
+    MemoryContextReset(scan->seen_memory);
+    scan->seen_remotely = nullptr;
     HASHCTL control = {};
     control.keysize = sizeof(SeenRow);
     control.entrysize = sizeof(SeenRow);
@@ -146,9 +163,68 @@ bool IsSeen(IndexTableScan *scan, Oid partition, const ItemPointerData &tid) {
     return found;
 }
 
+// Rows of foreign partitions are told apart by the identity that the first source has.
+bool IsSeenRemotely(IndexTableScan *scan, const Source *source, Oid partition,
+                    const ShardRow *row) {
+    if (scan->plan.source_count < 2)
+        return false;
+    const IndexTable *table = scan->sources[0].table;
+    AttrNumber attnos[INDEX_MAX_KEYS];
+    Datum identity[INDEX_MAX_KEYS];
+    for (int i = 0; i < table->identity_count; i++) {
+        attnos[i] = table->identity[i].base_attno;
+        identity[i] = row->values[GetPlace(source->shards, attnos[i])];
+    }
+    if (!scan->seen_remotely)
+        scan->seen_remotely =
+            MakeIdentityMap(scan->seen_memory, BaseDescriptor(scan), attnos, table->identity_count);
+    bool found;
+    PutIdentity(scan->seen_remotely, partition, identity, &found);
+    return found;
+}
+
+// The columns that rows of foreign partitions are to bring.
+List *ColumnsOfShards(const IndexTableScan *scan) {
+    Bitmapset *columns = nullptr;
+    ListCell *cell;
+    foreach (cell, scan->plan.columns)
+        if (lfirst_int(cell) > 0)
+            columns = bms_add_member(columns, lfirst_int(cell));
+    TupleDesc descriptor = BaseDescriptor(scan);
+    for (int i = 0; scan->plan.columns == NIL && i < descriptor->natts; i++)
+        if (!TupleDescAttr(descriptor, i)->attisdropped)
+            columns = bms_add_member(columns, i + 1);
+    for (const SourcePlan &plan : std::span(scan->plan.sources, scan->plan.source_count)) {
+        const IndexTable *table = GetIndexTable(plan.index_table);
+        for (int i = 0; i < table->identity_count; i++)
+            columns = bms_add_member(columns, table->identity[i].base_attno);
+        Bitmapset *ordered = scan->plan.is_ordered ? KeyPositions(table, &plan) : nullptr;
+        for (int i = -1; (i = bms_next_member(ordered, i)) >= 0;)
+            if (BaseColumn(table, i) != 0)
+                columns = bms_add_member(columns, BaseColumn(table, i));
+    }
+    List *attnos = NIL;
+    for (int attno = -1; (attno = bms_next_member(columns, attno)) >= 0;)
+        attnos = lappend_int(attnos, attno);
+    return attnos;
+}
+
+// What is needed of rows in foreign partitions, where there are some.
+void FindNeeds(IndexTableScan *scan) {
+    const Base *base = FindBase(RelationGetRelid(scan->css.ss.ss_currentRelation));
+    if (scan->plan.mode == ScanMode::Entries || !base || !HasForeignLeaves(base))
+        return;
+    const Plan *plan = scan->css.ss.ps.plan;
+    scan->needs = {.columns = ColumnsOfShards(scan),
+                   .quals = scan->plan.may_ship ? plan->qual : NIL,
+                   .user = compat::ReaderOf(scan->css.ss.ps.state,
+                                            reinterpret_cast<const Scan *>(plan)->scanrelid)};
+}
+
 void OpenSources(IndexTableScan *scan) {
     EState *estate = scan->css.ss.ps.state;
     MemoryContext caller = MemoryContextSwitchTo(estate->es_query_cxt);
+    FindNeeds(scan);
     scan->sources = palloc0_array(Source, Max(1, scan->plan.source_count));
     for (int i = 0; i < scan->plan.source_count; i++)
         OpenSource(scan, &scan->sources[i], &scan->plan.sources[i]);
@@ -215,10 +291,60 @@ bool HasKey(IndexTableScan *scan, const Source *source, const OpenLeaf *leaf) {
     return true;
 }
 
+// The scan's tuple from a foreign partition's row, which has the needed columns alone.
+TupleTableSlot *FromShard(IndexTableScan *scan, const ShardRow *row, Oid partition) {
+    TupleTableSlot *slot = scan->css.ss.ss_ScanTupleSlot;
+    ExecClearTuple(slot);
+    memset(slot->tts_isnull, true, slot->tts_tupleDescriptor->natts);
+    ListCell *cell;
+    foreach (cell, scan->needs.columns) {
+        int place = foreach_current_index(cell);
+        slot->tts_values[lfirst_int(cell) - 1] = row->values[place];
+        slot->tts_isnull[lfirst_int(cell) - 1] = row->nulls[place];
+    }
+    ExecStoreVirtualTuple(slot);
+    slot->tts_tableOid = partition;
+    ItemPointerSetInvalid(&slot->tts_tid);
+    return slot;
+}
+
+// As HasKey, of a foreign partition's row.
+bool ShardRowHasKey(IndexTableScan *scan, const Source *source, const ShardRow *row) {
+    for (int i = -1; (i = bms_next_member(source->ordered, i)) >= 0;) {
+        AttrNumber attno = BaseColumn(source->table, i);
+        if (attno == 0)
+            continue;
+        Form_pg_attribute att = TupleDescAttr(BaseDescriptor(scan), attno - 1);
+        int place = GetPlace(source->shards, attno);
+        if (row->nulls[place] != source->entries.nulls[i] ||
+            (!row->nulls[place] && !datum_image_eq(row->values[place], source->entries.values[i],
+                                                   att->attbyval, att->attlen)))
+            return false;
+    }
+    return true;
+}
+
+// FetchRow() of an entry that leads to a foreign partition.
+TupleTableSlot *FetchFromShard(IndexTableScan *scan, Source *source) {
+    const ShardRow *row = ShardRowOf(source->batch);
+    Oid partition = RelationGetRelid(ForeignLeafOf(source->batch)->rel);
+    if (!row)
+        return nullptr;
+    scan->rows_fetched++;
+    if ((scan->plan.is_ordered && !ShardRowHasKey(scan, source, row)) ||
+        IsSeenRemotely(scan, source, partition, row))
+        return nullptr;
+    ExprContext *context = scan->css.ss.ps.ps_ExprContext;
+    context->ecxt_scantuple = FromShard(scan, row, partition);
+    return ExecQual(scan->recheck, context) ? context->ecxt_scantuple : nullptr;
+}
+
 // The row that an entry leads to; null where it leads to none, or to one that is not asked for.
 TupleTableSlot *FetchRow(IndexTableScan *scan, Source *source) {
     const IndexTable *table = source->table;
     const EntrySource &entries = source->entries;
+    if (source->batch && ForeignLeafOf(source->batch))
+        return FetchFromShard(scan, source);
     OpenLeaf *leaf =
         GetLeaf(&source->leaves, DatumGetInt32(entries.values[table->partition_position()]));
     if (!leaf)
@@ -232,6 +358,8 @@ TupleTableSlot *FetchRow(IndexTableScan *scan, Source *source) {
         return nullptr;
     scan->rows_fetched++;
     scan->row = leaf->slot;
+    if (source->batch && (!leaf->index || !leaf->index->rd_index->indisunique))
+        RaiseNotUnique(table, RelationGetRelid(leaf->rel));
     if ((scan->plan.is_ordered && !HasKey(scan, source, leaf)) ||
         IsSeen(scan, RelationGetRelid(leaf->rel), leaf->slot->tts_tid))
         return nullptr;
@@ -240,21 +368,27 @@ TupleTableSlot *FetchRow(IndexTableScan *scan, Source *source) {
     return ExecQual(scan->recheck, context) ? context->ecxt_scantuple : nullptr;
 }
 
+void StartSource(Source *source) {
+    RestartEntries(&source->entries);
+    if (source->batch)
+        RestartBatch(source->batch);
+}
+
 // Reads the next entry of the sources, one after the other; null at the end.
 Source *NextEntry(IndexTableScan *scan) {
     if (!scan->is_started) {
         scan->current = 0;
         StartSeeing(scan);
-        RestartEntries(&scan->sources[0].entries);
+        StartSource(&scan->sources[0]);
         scan->is_started = true;
     }
     for (;;) {
         Source *source = &scan->sources[scan->current];
-        if (ReadEntry(&source->entries))
+        if (source->batch ? NextBatched(source->batch) : ReadEntry(&source->entries))
             return source;
         if (scan->current == scan->plan.source_count - 1)
             return nullptr;
-        RestartEntries(&scan->sources[++scan->current].entries);
+        StartSource(&scan->sources[++scan->current]);
     }
 }
 
@@ -319,10 +453,26 @@ List *FindVisibleLeaves(Relation parent) {
 void CloseLeaf(IndexTableScan *scan) {
     if (!scan->leaf)
         return;
-    ExecDropSingleTupleTableSlot(scan->leaf_slot);
-    table_endscan(scan->leaf_scan);
+    if (scan->shard_scan) {
+        EndShardScan(scan->shard_scan);
+        scan->shard_scan = nullptr;
+    } else {
+        ExecDropSingleTupleTableSlot(scan->leaf_slot);
+        table_endscan(scan->leaf_scan);
+    }
     table_close(scan->leaf, NoLock);
     scan->leaf = nullptr;
+}
+
+void OpenLeafScan(IndexTableScan *scan) {
+    if (scan->leaf->rd_rel->relkind == RELKIND_FOREIGN_TABLE) {
+        scan->shard_scan = BeginShardScan(scan->css.ss.ss_currentRelation, &scan->css.ss.ps,
+                                          scan->needs, RelationGetRelid(scan->leaf));
+        return;
+    }
+    scan->leaf_scan = table_beginscan(scan->leaf, scan->css.ss.ps.state->es_snapshot, 0, nullptr);
+    scan->leaf_slot = table_slot_create(scan->leaf, nullptr);
+    scan->leaf_map = compat::MapColumnsByName(RelationGetDescr(scan->leaf), BaseDescriptor(scan));
 }
 
 bool OpenNextLeaf(IndexTableScan *scan) {
@@ -338,10 +488,7 @@ bool OpenNextLeaf(IndexTableScan *scan) {
     if (found) {
         scan->leaf =
             table_open(list_nth_oid(scan->partitions, scan->next_partition++), scan->plan.lock);
-        scan->leaf_scan = table_beginscan(scan->leaf, estate->es_snapshot, 0, nullptr);
-        scan->leaf_slot = table_slot_create(scan->leaf, nullptr);
-        scan->leaf_map =
-            compat::MapColumnsByName(RelationGetDescr(scan->leaf), BaseDescriptor(scan));
+        OpenLeafScan(scan);
         scan->partitions_visited++;
     }
     MemoryContextSwitchTo(caller);
@@ -350,7 +497,10 @@ bool OpenNextLeaf(IndexTableScan *scan) {
 
 TupleTableSlot *NextOfAll(IndexTableScan *scan) {
     while (scan->leaf || OpenNextLeaf(scan)) {
-        if (table_scan_getnextslot(scan->leaf_scan, ForwardScanDirection, scan->leaf_slot))
+        if (scan->shard_scan) {
+            if (const ShardRow *row = NextShardRow(scan->shard_scan))
+                return FromShard(scan, row, RelationGetRelid(scan->leaf));
+        } else if (table_scan_getnextslot(scan->leaf_scan, ForwardScanDirection, scan->leaf_slot))
             return ToBaseRow(scan, scan->leaf_slot, scan->leaf_map, RelationGetRelid(scan->leaf));
         CloseLeaf(scan);
     }
@@ -427,6 +577,8 @@ void End(CustomScanState *node) {
         return;
     CloseLeaf(scan);
     for (Source &source : std::span(scan->sources, scan->plan.source_count)) {
+        if (source.shards)
+            EndShardRows(source.shards);
         EndEntrySource(&source.entries);
         EndLeafReader(&source.leaves);
     }
@@ -458,6 +610,21 @@ void ExplainSource(const SourcePlan &source, List *context, ExplainState *es) {
                         es);
 }
 
+// How rows of foreign partitions are asked for, and what the first of them would be asked.
+void ExplainShards(IndexTableScan *scan, ExplainState *es) {
+    const Base *base = FindBase(RelationGetRelid(scan->css.ss.ss_currentRelation));
+    if (scan->plan.mode != ScanMode::Rows || !base || !HasForeignLeaves(base))
+        return;
+    ExplainPropertyText("Shards", MayPipeline() ? "pipelined" : "through foreign data wrapper", es);
+    if (!es->verbose)
+        return;
+    FindNeeds(scan);
+    const IndexTable *table = GetIndexTable(scan->plan.sources[0].index_table);
+    if (const char *sql =
+            SampleStatement(table, scan->css.ss.ss_currentRelation, &scan->css.ss.ps, scan->needs))
+        ExplainPropertyText("Remote SQL", sql, es);
+}
+
 void Explain(CustomScanState *node, List *ancestors, ExplainState *es) {
     IndexTableScan *scan = ToScan(node);
     List *context = set_deparse_context_plan(es->deparse_cxt, node->ss.ps.plan, ancestors);
@@ -474,16 +641,24 @@ void Explain(CustomScanState *node, List *ancestors, ExplainState *es) {
     }
     if (scan->plan.direction == BackwardScanDirection)
         ExplainPropertyText("Scan Direction", "Backward", es);
+    ExplainShards(scan, es);
     if (!es->analyze || !scan->is_open)
         return;
     uint64 entries = 0, removed = 0, heap_fetches = 0, partitions = scan->partitions_visited;
     bool recomputed = false;
+    ShardCounts shards = {};
+    bool has_shards = false;
     for (const Source &source : std::span(scan->sources, scan->plan.source_count)) {
         entries += source.entries.entries_read;
         removed += source.entries.entries_removed;
         heap_fetches += source.entries.heap_fetches;
         partitions += source.leaves.opened;
         recomputed = recomputed || source.entries.recompute;
+        if (!source.shards)
+            continue;
+        has_shards = true;
+        shards.statements += GetCounts(source.shards).statements;
+        shards.rows += GetCounts(source.shards).rows;
     }
     if (recomputed)
         ExplainPropertyText("Entries From", "base table", es);
@@ -496,6 +671,10 @@ void Explain(CustomScanState *node, List *ancestors, ExplainState *es) {
         if (scan->stale_entries > 0 || es->format != EXPLAIN_FORMAT_TEXT)
             ExplainPropertyUInteger("Entries Skipped", nullptr, scan->stale_entries, es);
         ExplainPropertyUInteger("Heap Fetches", nullptr, heap_fetches, es);
+    }
+    if (has_shards) {
+        ExplainPropertyUInteger("Shard Statements", nullptr, shards.statements, es);
+        ExplainPropertyUInteger("Shard Rows", nullptr, shards.rows, es);
     }
     if (scan->plan.mode != ScanMode::Entries)
         ExplainPropertyUInteger("Partitions Visited", nullptr, partitions, es);

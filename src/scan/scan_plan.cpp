@@ -19,6 +19,7 @@ CustomScan *MakeCustomScan(const ScanPlan &plan, const CustomScanMethods *method
     scan->custom_exprs = list_make2(plan.recheck, quals);
     List *numbers =
         list_make4_int(static_cast<int>(plan.mode), plan.direction, plan.is_ordered, plan.lock);
+    numbers = lappend_int(lappend_int(numbers, plan.may_ship), plan.first_batch);
     scan->custom_private = list_make5(numbers, plan.columns, oids, qual_columns, further);
     return scan;
 }
@@ -33,6 +34,8 @@ ScanPlan ReadScanPlan(const CustomScan *scan) {
                      .direction = static_cast<ScanDirection>(lsecond_int(numbers)),
                      .is_ordered = lthird_int(numbers) != 0,
                      .lock = lfourth_int(numbers),
+                     .may_ship = list_nth_int(numbers, 4) != 0,
+                     .first_batch = list_nth_int(numbers, 5),
                      .columns = static_cast<List *>(lsecond(scan->custom_private)),
                      .recheck = static_cast<List *>(linitial(scan->custom_exprs)),
                      .source_count = list_length(oids) / 2};

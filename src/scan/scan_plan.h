@@ -26,6 +26,8 @@ struct ScanPlan {
     ScanDirection direction;
     bool is_ordered; // the plan relies on the order of the entries
     LOCKMODE lock;   // on partitions
+    bool may_ship;   // foreign servers may check clauses before the scan does
+    int first_batch; // rows that are fetched from foreign partitions at first
     List *columns;   // columns of the base table that are needed, attribute numbers; NIL: all
     List *recheck;   // what the conditions were made of, over the base table's columns
     // More than one for conditions on different keys joined by OR: a row that several lead to is

@@ -1,6 +1,8 @@
 #include "scan/shard_rows.h"
 
 #include "scan/identity_map.h"
+#include "scan/shard_access.h"
+#include "shard/pipelined.h"
 #include "shard/remote_run.h"
 
 namespace index_table {
@@ -22,6 +24,7 @@ struct Wanted {
 
 struct ShardRows {
     const IndexTable *table;
+    Oid user;
     RemoteQuery *query;
     int column_count;
     int natts;
@@ -39,6 +42,12 @@ struct ShardRows {
     bool has_batch;
     int batch_rows;
 
+    // Of values in text form, by place.
+    FmgrInfo *inputs; // null: not needed yet
+    Oid *input_types;
+    int32 *typmods;
+    List *unreachable; // servers that are left out
+    List *left_out;    // partitions, names
     uint64 statements;
     uint64 rows;
 };
@@ -68,8 +77,10 @@ void TakeRow(ShardRows *rows, Oid leaf, const Datum *values, const bool *nulls) 
     }
     rows->rows++;
     void **place = FindIdentity(rows->found, leaf, identity);
-    if (!place || *place)
+    if (!place)
         return;
+    if (*place)
+        RaiseNotUnique(rows->table, leaf);
     MemoryContext caller = MemoryContextSwitchTo(rows->memory);
     *place = CopyRow(rows, values, nulls);
     rows->batch_rows++;
@@ -107,6 +118,159 @@ void FetchThroughExecutor(ShardRows *rows, Wanted *const *wanted, int count) {
     rows->statements += count;
 }
 
+// --- All servers at once -----------------------------------------------------
+
+// What one server is asked.
+struct ServerAsk {
+    ShardRows *rows;
+    Oid server;
+    List *wanted; // Wanted
+    MemoryContext row_memory;
+};
+
+void PrepareInputs(ShardRows *rows) {
+    if (rows->inputs)
+        return;
+    MemoryContext caller = MemoryContextSwitchTo(GetMemoryChunkContext(rows));
+    rows->input_types = palloc_array(Oid, rows->column_count);
+    rows->typmods = palloc_array(int32, rows->column_count);
+    FmgrInfo *inputs = palloc_array(FmgrInfo, rows->column_count);
+    for (int attno = 1; attno <= rows->natts; attno++) {
+        int place = rows->places[attno - 1];
+        if (place < 0)
+            continue;
+        Form_pg_attribute att = TupleDescAttr(rows->descriptor, attno - 1);
+        Oid input;
+        getTypeInputInfo(att->atttypid, &input, &rows->input_types[place]);
+        fmgr_info(input, &inputs[place]);
+        rows->typmods[place] = att->atttypmod;
+    }
+    rows->inputs = inputs;
+    MemoryContextSwitchTo(caller);
+}
+
+void TakeText(PipelinedAsk *ask, int, const char *const *texts) {
+    ServerAsk *server = static_cast<ServerAsk *>(ask->context);
+    ShardRows *rows = server->rows;
+    MemoryContext caller = MemoryContextSwitchTo(server->row_memory);
+    Datum *values = palloc_array(Datum, rows->column_count);
+    bool *nulls = palloc_array(bool, rows->column_count);
+    for (int i = 0; i < rows->column_count; i++) {
+        const char *text = texts[i + 1];
+        nulls[i] = !text;
+        values[i] = InputFunctionCall(&rows->inputs[i], const_cast<char *>(text),
+                                      rows->input_types[i], rows->typmods[i]);
+    }
+    int number = atoi(texts[0]);
+    TakeRow(rows, static_cast<Wanted *>(list_nth(server->wanted, number))->leaf, values, nulls);
+    MemoryContextSwitchTo(caller);
+    MemoryContextReset(server->row_memory);
+}
+
+// Values of parameters in the form in which servers read them, whatever this session's settings.
+const char **WriteParameters(const ParamListInfo parameters, const CombinedSelect &combined) {
+    int level = NewGUCNestLevel();
+    auto set = [](const char *name, const char *value) {
+        set_config_option(name, value, PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+    };
+    set("datestyle", "ISO");
+    set("intervalstyle", "postgres");
+    set("extra_float_digits", "3");
+    set("search_path", "pg_catalog");
+    const char **texts = palloc_array(const char *, combined.parameter_count + 1);
+    for (int i = 0; i < combined.parameter_count; i++) {
+        const ParamExternData &parameter = parameters->params[combined.parameters[i]];
+        Oid output;
+        bool is_varlena;
+        getTypeOutputInfo(parameter.ptype, &output, &is_varlena);
+        texts[i] = parameter.isnull ? nullptr : OidOutputFunctionCall(output, parameter.value);
+    }
+    AtEOXact_GUC(true, level);
+    return texts;
+}
+
+// Sets up what a server is asked about its partitions.
+void MakeAsk(ShardRows *rows, ServerAsk *server, PipelinedAsk *ask) {
+    int count = list_length(server->wanted);
+    const LeafSelect **leaves = palloc_array(const LeafSelect *, count);
+    ParamListInfo parameters = MakeParameters(rows->query, count);
+    ListCell *cell;
+    foreach (cell, server->wanted) {
+        int i = foreach_current_index(cell);
+        Wanted *wanted = static_cast<Wanted *>(lfirst(cell));
+        leaves[i] = GetLeafSelect(rows->query->select, wanted->leaf);
+        for (int j = 0; j < rows->table->identity_count; j++)
+            parameters->params[i * rows->table->identity_count + j].value =
+                MakeArray(rows, wanted, j);
+    }
+    CombinedSelect combined = CombineSelects(rows->query->select, leaves, count);
+    server->rows = rows;
+    server->row_memory =
+        AllocSetContextCreate(CurrentMemoryContext, "index_table row", ALLOCSET_SMALL_SIZES);
+    *ask = {.table = leaves[0]->leaf,
+            .sql = combined.sql,
+            .parameter_count = combined.parameter_count,
+            .values = WriteParameters(parameters, combined),
+            .context = server};
+}
+
+void LeaveOut(ShardRows *rows, const ServerAsk *server) {
+    MemoryContext caller = MemoryContextSwitchTo(GetMemoryChunkContext(rows));
+    rows->unreachable = list_append_unique_oid(rows->unreachable, server->server);
+    ListCell *cell, *known;
+    foreach (cell, server->wanted) {
+        const char *name = get_rel_name(static_cast<Wanted *>(lfirst(cell))->leaf);
+        bool is_known = false;
+        foreach (known, rows->left_out)
+            is_known = is_known || strcmp(static_cast<char *>(lfirst(known)), name) == 0;
+        if (!is_known)
+            rows->left_out = lappend(rows->left_out, pstrdup(name));
+    }
+    MemoryContextSwitchTo(caller);
+}
+
+// Fetches what it can; returns what is left for the executor.
+List *FetchPipelined(ShardRows *rows, List *wanted) {
+    PrepareInputs(rows);
+    List *left = NIL;
+    ServerAsk *servers = palloc0_array(ServerAsk, list_length(wanted));
+    int count = 0;
+    ListCell *cell;
+    foreach (cell, wanted) {
+        Wanted *one = static_cast<Wanted *>(lfirst(cell));
+        const LeafSelect *leaf = GetLeafSelect(rows->query->select, one->leaf);
+        if (!leaf->sql || !leaf->is_selective) {
+            left = lappend(left, one);
+            continue;
+        }
+        ServerAsk *server = std::find_if(servers, servers + count, [=](const ServerAsk &known) {
+            return known.server == leaf->server;
+        });
+        count = Max(count, static_cast<int>(server - servers) + 1);
+        server->server = leaf->server;
+        server->wanted = lappend(server->wanted, one);
+    }
+    PipelinedAsk *asks = palloc_array(PipelinedAsk, Max(count, 1));
+    int ask_count = 0;
+    for (ServerAsk &server : std::span(servers, count))
+        if (list_member_oid(rows->unreachable, server.server))
+            LeaveOut(rows, &server);
+        else
+            MakeAsk(rows, &server, &asks[ask_count++]);
+    RunPipelined(asks, ask_count, rows->user, SkipsUnreachable(), TakeText);
+    for (PipelinedAsk &ask : std::span(asks, ask_count)) {
+        ServerAsk *server = static_cast<ServerAsk *>(ask.context);
+        rows->statements++;
+        if (ask.problem)
+            LeaveOut(rows, server);
+        if (ask.is_rejected)
+            left = list_concat(left, server->wanted);
+    }
+    return left;
+}
+
+// --- Both ways ---------------------------------------------------------------
+
 int CompareWanted(const ListCell *a, const ListCell *b) {
     Oid left = static_cast<Wanted *>(lfirst(a))->leaf;
     Oid right = static_cast<Wanted *>(lfirst(b))->leaf;
@@ -115,10 +279,18 @@ int CompareWanted(const ListCell *a, const ListCell *b) {
 
 } // namespace
 
+void RaiseNotUnique(const IndexTable *table, Oid partition) {
+    ereport(ERROR, (errcode(ERRCODE_CARDINALITY_VIOLATION),
+                    errmsg("the identity of index table \"%s\" is not unique in partition \"%s\"",
+                           get_rel_name(table->relid), get_rel_name(partition)),
+                    errhint("Make it unique there, or set index_table.enable_scan to off.")));
+}
+
 ShardRows *BeginShardRows(const IndexTable *table, Relation base, PlanState *node,
                           const ShardNeeds &needs) {
     ShardRows *rows = palloc0_object(ShardRows);
     rows->table = table;
+    rows->user = needs.user;
     rows->descriptor = RelationGetDescr(base);
     rows->natts = rows->descriptor->natts;
     rows->column_count = list_length(needs.columns);
@@ -152,6 +324,17 @@ ShardRows *BeginShardRows(const IndexTable *table, Relation base, PlanState *nod
 }
 
 void EndShardRows(ShardRows *rows) {
+    if (rows->left_out != NIL) {
+        StringInfoData names;
+        initStringInfo(&names);
+        ListCell *cell;
+        foreach (cell, rows->left_out)
+            appendStringInfo(&names, "%s%s", foreach_current_index(cell) > 0 ? ", " : "",
+                             static_cast<char *>(lfirst(cell)));
+        ereport(WARNING, (errcode(ERRCODE_CONNECTION_FAILURE),
+                          errmsg("rows of partitions that could not be reached are left out"),
+                          errdetail("Partitions: %s.", names.data)));
+    }
     EndRemoteQuery(rows->query);
 }
 
@@ -208,6 +391,8 @@ void FetchBatch(ShardRows *rows) {
     // Plans are kept by the partitions that they ask.
     List *wanted = list_copy(rows->wanted);
     list_sort(wanted, CompareWanted);
+    if (MayPipeline())
+        wanted = FetchPipelined(rows, wanted);
     for (int i = 0; i < list_length(wanted); i += kLeavesAtOnce)
         FetchThroughExecutor(rows, reinterpret_cast<Wanted *const *>(&wanted->elements[i]),
                              Min(kLeavesAtOnce, list_length(wanted) - i));
@@ -227,6 +412,22 @@ int BatchLimit(const ShardRows *rows, int wish) {
     Size each = MemoryContextMemAllocated(rows->memory, true) / rows->batch_rows;
     Size most = static_cast<Size>(work_mem) * 1024 / Max(each, 1);
     return static_cast<int>(Max(kFewestRows, Min(most, static_cast<Size>(wish))));
+}
+
+const char *SampleStatement(const IndexTable *table, Relation base, PlanState *node,
+                            const ShardNeeds &needs) {
+    Oid sample = InvalidOid;
+    ListCell *cell;
+    foreach (cell, ListPartitions(RelationGetRelid(base)))
+        if (IsForeign(lfirst_oid(cell)) && (!OidIsValid(sample) || lfirst_oid(cell) < sample))
+            sample = lfirst_oid(cell);
+    ShardRows *rows = BeginShardRows(table, base, node, needs);
+    const char *sql =
+        OidIsValid(sample) ? GetLeafSelect(rows->query->select, sample)->sql : nullptr;
+    if (sql)
+        sql = pstrdup(sql);
+    EndShardRows(rows);
+    return sql;
 }
 
 // --- Every row ---------------------------------------------------------------

@@ -49,12 +49,20 @@ const ShardRow *FindShardRow(ShardRows *rows, const OpenLeaf *leaf, const Datum 
 // came.
 int BatchLimit(const ShardRows *rows, int wish);
 
+// For EXPLAIN: what one of the base table's foreign partitions would be asked; null where that is
+// not to be had.
+const char *SampleStatement(const IndexTable *table, Relation base, PlanState *node,
+                            const ShardNeeds &needs);
+
 // Every row of a foreign partition that meets the needs' conditions, one after the other.
 struct ShardScan;
 ShardScan *BeginShardScan(Relation base, PlanState *node, const ShardNeeds &needs, Oid leaf);
 // The values of the needs' columns, valid until the next; null at the end.
 const ShardRow *NextShardRow(ShardScan *scan);
 void EndShardScan(ShardScan *scan);
+
+// A query relies on a unique index that a partition has not, or no more.
+[[noreturn]] void RaiseNotUnique(const IndexTable *table, Oid partition);
 
 struct ShardCounts {
     uint64 statements;

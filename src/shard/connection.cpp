@@ -17,6 +17,7 @@ struct ShardConnection {
     Oid table;    // of the latest call, for errors
     PGconn *conn; // null: none
     bool is_outdated;
+    bool is_reused;
     bool is_busy; // connecting, or a statement's result was not received
     int level;    // of the subtransaction that made it so
     TimestampTz deadline;
@@ -259,7 +260,8 @@ ShardConnection *OpenConnection(Oid foreign_table, Oid user) {
     if (self->is_busy)
         elog(ERROR, "the connection to server \"%s\" is in use", server->servername);
     self->table = foreign_table;
-    if (self->conn && IsAlive(self))
+    self->is_reused = self->conn && IsAlive(self);
+    if (self->is_reused)
         return self;
     Close(self);
     if (self->server)
@@ -317,6 +319,34 @@ PGresult *Execute(ShardConnection *self, const char *sql, int count, const char 
 
 const char *ResultValue(const PGresult *result, int row, int column) {
     return PQgetisnull(result, row, column) ? nullptr : PQgetvalue(result, row, column);
+}
+
+PGconn *LibpqConnection(const ShardConnection *self) {
+    return self->conn;
+}
+
+TimestampTz DeadlineOf(const ShardConnection *self) {
+    return self->deadline;
+}
+
+bool IsReused(const ShardConnection *self) {
+    return self->is_reused;
+}
+
+void NoteReceived(ShardConnection *self) {
+    self->is_busy = false;
+}
+
+void CloseConnection(ShardConnection *self) {
+    Close(self);
+}
+
+void RaiseConnectionLost(ShardConnection *self, const char *reason) {
+    RaiseLost(self, reason);
+}
+
+void RaiseRemoteError(ShardConnection *self, const PGresult *result) {
+    RaiseRemote(self, result);
 }
 
 void InitializeConnections() {

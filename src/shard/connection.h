@@ -44,6 +44,18 @@ PGresult *Execute(ShardConnection *connection, const char *sql, int count,
 // A value of a result; null where it is NULL.
 const char *ResultValue(const PGresult *result, int row, int column);
 
+// For receiving from several connections at once, through libpq itself.
+PGconn *LibpqConnection(const ShardConnection *connection);
+// When what was sent has to be answered; 0: at any time.
+TimestampTz DeadlineOf(const ShardConnection *connection);
+// Whether it was open before OpenConnection was called for what was sent.
+bool IsReused(const ShardConnection *connection);
+// The last result of what was sent has come.
+void NoteReceived(ShardConnection *connection);
+void CloseConnection(ShardConnection *connection);
+[[noreturn]] void RaiseConnectionLost(ShardConnection *connection, const char *reason);
+[[noreturn]] void RaiseRemoteError(ShardConnection *connection, const PGresult *result);
+
 void InitializeConnections();
 
 } // namespace index_table

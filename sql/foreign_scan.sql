@@ -1,0 +1,293 @@
+-- Plain queries through index tables over foreign partitions: the shards are tables of this database, reached through postgres_fdw.
+SET client_min_messages = warning;
+CREATE EXTENSION IF NOT EXISTS index_table;
+CREATE EXTENSION IF NOT EXISTS postgres_fdw;
+LOAD 'index_table';
+CREATE SCHEMA shards;
+CREATE SCHEMA foreign_scan;
+SET search_path = foreign_scan;
+SET random_page_cost = 1; -- else reading all of a small index table is thought to be as quick
+
+DO $$
+DECLARE
+    number int;
+BEGIN
+    FOR number IN 1 .. 2 LOOP
+        EXECUTE format('CREATE SERVER regress_scan_%s FOREIGN DATA WRAPPER postgres_fdw OPTIONS (host %L, port %L, dbname %L)',
+                       number, split_part(current_setting('unix_socket_directories'), ',', 1), current_setting('port'), current_database());
+        EXECUTE format('CREATE USER MAPPING FOR CURRENT_USER SERVER regress_scan_%s', number);
+    END LOOP;
+END $$;
+
+-- What EXPLAIN shows, without numbers that vary.
+CREATE FUNCTION plan(query text, options text DEFAULT 'COSTS OFF') RETURNS SETOF text LANGUAGE plpgsql AS $$
+DECLARE line text;
+BEGIN
+    FOR line IN EXECUTE format('EXPLAIN (%s) %s', options, query) LOOP
+        RETURN NEXT regexp_replace(line, ' \(returns \$\d+\)|\.00(?= loops)', '', 'g');
+    END LOOP;
+END $$;
+-- Whether a query yields the same rows with index tables, asking shards in either way, and without; and its plan.
+CREATE FUNCTION same(query text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE found bigint; differences bigint; rows bigint; access text; line text; way text := 'native'; result text;
+BEGIN
+    PERFORM set_config('index_table.enable_scan', 'force', true);
+    FOR line IN EXECUTE 'EXPLAIN ' || query LOOP
+        way := coalesce(substring(line, 'Custom Scan \(([\w ]+)\)'), way);
+    END LOOP;
+    PERFORM set_config('index_table.enable_scan', 'off', true);
+    EXECUTE 'CREATE TEMP TABLE native AS ' || query;
+    GET DIAGNOSTICS rows = ROW_COUNT;
+    result := format('%s: %s rows', way, rows);
+    PERFORM set_config('index_table.enable_scan', 'force', true);
+    FOREACH access IN ARRAY ARRAY['fdw', 'auto'] LOOP
+        PERFORM set_config('index_table.shard_access', access, true);
+        EXECUTE 'CREATE TEMP TABLE through AS ' || query;
+        EXECUTE 'SELECT count(*) FROM ((TABLE through EXCEPT ALL TABLE native) UNION ALL (TABLE native EXCEPT ALL TABLE through)) AS d'
+           INTO differences;
+        DROP TABLE through;
+        IF differences > 0 THEN result := format('%s, %s DIFFERENCES with %s', result, differences, access); END IF;
+    END LOOP;
+    DROP TABLE native;
+    PERFORM set_config('index_table.enable_scan', 'on', true);
+    RETURN result;
+END $$;
+
+-- Local and foreign partitions on two servers, at two levels; some with their columns in another order, one with other names.
+CREATE TABLE shards.p1 (balance numeric, town text, email text COLLATE "C", id int NOT NULL, note text, region text NOT NULL, seen date, PRIMARY KEY (region, id));
+CREATE TABLE shards.p2 (id int NOT NULL, region text NOT NULL, email text COLLATE "C", town text, balance numeric, "the note" text, seen date, PRIMARY KEY (region, id));
+CREATE TABLE shards.p3 (id int NOT NULL, region text NOT NULL, email text COLLATE "C", town text, balance numeric, note text, seen date, PRIMARY KEY (region, id));
+CREATE TABLE people (id int NOT NULL, region text NOT NULL, email text COLLATE "C", town text, balance numeric, note text, seen date) PARTITION BY LIST (region);
+CREATE TABLE people_p0 PARTITION OF people (PRIMARY KEY (region, id)) FOR VALUES IN ('north');
+CREATE FOREIGN TABLE people_p1 (balance numeric, gone int, town text, email text COLLATE "C", id int NOT NULL, note text, region text NOT NULL, seen date)
+    SERVER regress_scan_1 OPTIONS (schema_name 'shards', table_name 'p1');
+ALTER FOREIGN TABLE people_p1 DROP COLUMN gone;
+ALTER TABLE people ATTACH PARTITION people_p1 FOR VALUES IN ('south');
+CREATE TABLE people_west PARTITION OF people FOR VALUES IN ('west') PARTITION BY HASH (id);
+CREATE FOREIGN TABLE people_p2 PARTITION OF people_west FOR VALUES WITH (MODULUS 2, REMAINDER 0) SERVER regress_scan_1 OPTIONS (schema_name 'shards', table_name 'p2');
+ALTER FOREIGN TABLE people_p2 ALTER COLUMN note OPTIONS (column_name 'the note');
+CREATE FOREIGN TABLE people_p3 PARTITION OF people_west FOR VALUES WITH (MODULUS 2, REMAINDER 1) SERVER regress_scan_2 OPTIONS (schema_name 'shards', table_name 'p3');
+INSERT INTO people
+SELECT i, (ARRAY['north', 'south', 'west'])[1 + i % 3], 'mail' || i, 'Town ' || i % 40, i / 4.0, CASE WHEN i % 5 > 0 THEN 'it''s $1 "' || i END, date '2020-01-01' + i
+  FROM generate_series(1, 900) AS i;
+INSERT INTO people VALUES (1001, 'north', NULL, NULL, NULL, NULL, NULL), (1002, 'south', NULL, 'Town 7', NULL, NULL, NULL), (1003, 'west', 'x\''y', NULL, 7, 'a\b', NULL);
+SELECT index_table.create('people', 'email', is_unique => true, identity => 'region, id');
+SELECT index_table.create('people', 'town, balance DESC', identity => 'region, id');
+SELECT index_table.create('people', 'seen', 'partial', include => 'town', identity => 'id, region');
+SELECT index_table.create('people', 'lower(note)', 'denormalized', identity => 'region, id', name => 'people_by_note');
+ANALYZE people, people_by_email, people_by_town_balance, people_by_seen, people_by_note;
+
+-- One row, from a local partition and from each foreign one.
+SELECT plan('SELECT * FROM people WHERE email = ''mail77''');
+SET index_table.shard_access = fdw;
+SELECT plan('SELECT * FROM people WHERE email = ''mail77''');
+SELECT id, region, email, town, trim_scale(balance) AS balance, note, seen FROM people WHERE email IN ('mail77', 'mail78', 'mail79', 'mail81', 'mail80') ORDER BY id;
+SELECT plan('SELECT * FROM people WHERE email IN (''mail77'', ''mail78'', ''mail79'', ''mail81'', ''mail80'')', 'ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF, BUFFERS OFF');
+SELECT same('SELECT * FROM people WHERE email = ''mail77''');
+SELECT same('SELECT note, tableoid::regclass AS partition FROM people WHERE town IN (''Town 1'', ''Town 2'')');
+SELECT plan('SELECT id, note FROM people WHERE town = ''Town 7'' AND balance > 100 AND note LIKE ''i%''', 'COSTS OFF, VERBOSE');
+RESET index_table.shard_access;
+SELECT id, region, email, town, trim_scale(balance) AS balance, note, seen FROM people WHERE email IN ('mail77', 'mail78', 'mail79', 'mail81', 'mail80') ORDER BY id;
+SELECT plan('SELECT * FROM people WHERE email IN (''mail77'', ''mail78'', ''mail79'', ''mail81'', ''mail80'')', 'ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF, BUFFERS OFF');
+-- Columns in any combination, computed, none; whole rows.
+SELECT same('SELECT note, id FROM people WHERE town = ''Town 3''');
+SELECT same('SELECT upper(note), balance + 1 FROM people WHERE town = ''Town 3''');
+SELECT same('SELECT count(*), count(note) AS notes FROM people WHERE town = ''Town 3''');
+SELECT same('SELECT tableoid::regclass AS partition FROM people WHERE town = ''Town 3'' AND note IS NOT NULL');
+SELECT same('SELECT p, (p).note FROM people AS p WHERE town = ''Town 3''');
+-- Conditions that servers can check, that they cannot, that row by row have to be checked here.
+CREATE FUNCTION here(v text) RETURNS boolean IMMUTABLE LANGUAGE plpgsql AS $$ BEGIN RETURN v LIKE '%7'; END $$;
+SELECT same('SELECT id FROM people WHERE town = ''Town 7'' AND balance > 100 AND note IS NOT NULL');
+SELECT same('SELECT id FROM people WHERE town = ''Town 7'' AND here(note)');
+SELECT same('SELECT id FROM people WHERE town = ''Town 7'' AND seen < now() AND (here(note) OR balance < 50)');
+SELECT same('SELECT id FROM people WHERE town = ''Town 7'' AND note LIKE ''it''''s $1 "%'' AND balance IN (1.75, 11.75, 21.75, 31.75, 41.75, 51.75, 61.75, 71.75, 81.75, 91.75)');
+SELECT same('SELECT id FROM people WHERE town = ''Town 7'' AND note <> (SELECT max(note) FROM people_p0)');
+SELECT same('SELECT id, note FROM people WHERE town = ''Town 7'' AND random() >= 0');
+SELECT same('SELECT id FROM people WHERE town = ''Town 7'' AND people.tableoid <> 0');
+SELECT same('SELECT id, note FROM people WHERE email = E''x\\''''y'' OR email = ''mail5''');
+-- NULLs, ranges, expressions, predicates of several keys joined by OR: a row once.
+SELECT same('SELECT id, note FROM people WHERE town IS NULL');
+SELECT same('SELECT id, note FROM people WHERE email IS NULL');
+SELECT same('SELECT id, note FROM people WHERE seen BETWEEN ''2020-03-01'' AND ''2020-03-20''');
+SELECT same('SELECT id, note FROM people WHERE lower(note) = ''it''''s $1 "77''');
+SELECT same('SELECT id FROM people WHERE email IN (''mail7'', ''mail8'', ''mail9'') OR town = ''Town 7'' OR seen = ''2020-01-08''');
+-- From entries alone no server is asked.
+SELECT plan('SELECT town, id FROM people WHERE seen BETWEEN ''2020-03-01'' AND ''2020-03-20''');
+SELECT plan('SELECT town, region, note FROM people WHERE lower(note) = ''it''''s $1 "77''');
+SELECT same('SELECT town, id FROM people WHERE seen BETWEEN ''2020-03-01'' AND ''2020-03-20''');
+-- In order, local and foreign rows side by side; only what a limit takes is fetched, more at a time later.
+SELECT plan('SELECT id, balance, note FROM people WHERE town = ''Town 7'' ORDER BY balance DESC LIMIT 5');
+SELECT id, region, trim_scale(balance) AS balance, note FROM people WHERE town = 'Town 7' ORDER BY balance DESC LIMIT 5;
+SELECT id, region, trim_scale(balance) AS balance, note FROM people WHERE town = 'Town 7' ORDER BY balance LIMIT 5;
+SELECT plan('SELECT * FROM people WHERE town > ''Town 7'' ORDER BY town LIMIT 3', 'ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF, BUFFERS OFF');
+SET index_table.enable_scan = force;
+SELECT (SELECT array_agg(id) FROM (SELECT id FROM people WHERE town >= 'Town 2' ORDER BY town, balance DESC, region, id) AS a) =
+       (SELECT array_agg(id) FROM (SELECT id FROM people WHERE upper(town) >= 'TOWN 2' ORDER BY town, balance DESC, region, id) AS b) AS same;
+SELECT max(email) FROM people WHERE email > 'mail5';
+SELECT id, note FROM people WHERE email > 'mail5' AND balance > 10 ORDER BY email OFFSET 30 LIMIT 3;
+RESET index_table.enable_scan;
+
+-- Joins, semi and anti joins, lateral, correlated; of the table with itself.
+CREATE TABLE orders (order_id int PRIMARY KEY, email text COLLATE "C");
+INSERT INTO orders SELECT i, CASE WHEN i % 10 > 0 THEN 'mail' || i * 37 % 950 END FROM generate_series(1, 60) AS i;
+ANALYZE orders;
+SELECT same('SELECT order_id, id, note FROM orders JOIN people USING (email) WHERE order_id < 10');
+SELECT same('SELECT order_id, id, note FROM orders LEFT JOIN people USING (email)');
+SELECT same('SELECT order_id FROM orders AS o WHERE EXISTS (SELECT FROM people AS p WHERE p.email = o.email AND p.balance > 100)');
+SELECT same('SELECT order_id FROM orders AS o WHERE NOT EXISTS (SELECT FROM people AS p WHERE p.email = o.email AND p.note > ''a'')');
+SELECT same('SELECT order_id, (SELECT note FROM people AS p WHERE p.email = o.email AND p.id > o.order_id) FROM orders AS o');
+SELECT same('SELECT o.order_id, l.* FROM orders AS o, LATERAL (SELECT id, note FROM people AS p WHERE p.town = ''Town '' || o.order_id ORDER BY balance LIMIT 2) AS l');
+SELECT same('SELECT a.id, b.note FROM people AS a JOIN people AS b ON b.town = a.town WHERE a.email = ''mail100''');
+SELECT same('SELECT town, count(*), sum(balance), max(note) FROM people WHERE town < ''Town 13'' GROUP BY town HAVING count(*) > 1');
+
+-- Prepared statements, generic plans, cursors.
+SET index_table.enable_scan = force;
+SET plan_cache_mode = force_generic_plan;
+PREPARE by_email (text, numeric) AS SELECT id, note FROM people WHERE email = $1 AND balance > $2;
+EXECUTE by_email ('mail77', 0);
+EXECUTE by_email ('mail79', 0);
+EXECUTE by_email ('mail79', 1000);
+EXECUTE by_email (NULL, NULL);
+RESET plan_cache_mode;
+DEALLOCATE by_email;
+CREATE FUNCTION ids(query text) RETURNS int[] LANGUAGE plpgsql AS $$
+DECLARE r record; result int[] := '{}';
+BEGIN
+    FOR r IN EXECUTE query LOOP result := result || r.id; END LOOP;
+    RETURN result;
+END $$;
+SELECT ids('SELECT id, note FROM people WHERE town = ''Town 7'' ORDER BY balance') = ids('SELECT id, note FROM people WHERE upper(town) = ''TOWN 7'' ORDER BY balance') AS same;
+
+-- A transaction sees what it has written, also after a rollback to a savepoint.
+BEGIN;
+UPDATE people SET note = 'mine' WHERE email = 'mail79';
+SELECT id, note FROM people WHERE email = 'mail79';
+SAVEPOINT one;
+UPDATE people SET email = 'new79', note = 'later' WHERE email = 'mail79';
+DELETE FROM people WHERE email = 'mail82';
+SELECT id, note FROM people WHERE email IN ('mail79', 'new79', 'mail82');
+ROLLBACK TO one;
+SELECT id, note FROM people WHERE email IN ('mail79', 'new79', 'mail82') ORDER BY id;
+SELECT plan('SELECT note FROM people WHERE email = ''mail79''');
+COMMIT;
+-- Nor are shards asked beside that transaction after COPY, or in other isolation levels.
+BEGIN;
+COPY people (id, region, email, note) FROM stdin;
+2001	south	mail2001	copied
+2002	west	mail2002	copied
+\.
+SELECT id, note FROM people WHERE email IN ('mail2001', 'mail2002');
+TRUNCATE people_p1;
+SELECT id, note FROM people WHERE email IN ('mail2001', 'mail2002');
+ROLLBACK;
+BEGIN ISOLATION LEVEL REPEATABLE READ;
+SELECT plan('SELECT note FROM people WHERE email = ''mail79''');
+COMMIT;
+
+-- What was written on a shard directly: a stale entry never shows a row that is not asked for, nor in the wrong place.
+UPDATE shards.p1 SET email = 'direct', town = 'Town 0' WHERE id = 79;
+DELETE FROM shards.p1 WHERE id = 82;
+SELECT id, note FROM people WHERE email IN ('mail79', 'mail82', 'mail85');
+-- Entries alone show what they hold until they are mended.
+SELECT id FROM people WHERE email IN ('mail79', 'mail82', 'mail85');
+SELECT same('SELECT id, note FROM people WHERE email = ''mail85''');
+SELECT array_agg(id) AS ids FROM (SELECT id, note FROM people WHERE town >= 'Town 39' ORDER BY town, balance DESC LIMIT 100) AS s WHERE note <> '' AND id IN (79, 82, 119, 159);
+SELECT index_table.repair('people_by_email') > 0 AS mended;
+SELECT index_table.repair('people_by_town_balance') > 0 AS mended;
+SELECT index_table.repair('people_by_seen') > 0 AS mended;
+SELECT index_table.repair('people_by_note') > 0 AS mended;
+SELECT same('SELECT id, note FROM people WHERE town = ''Town 0''');
+-- A row that the shard has twice is not to be told apart.
+ALTER TABLE shards.p3 DROP CONSTRAINT p3_pkey;
+INSERT INTO shards.p3 SELECT * FROM shards.p3 WHERE id = 5;
+SELECT note FROM people WHERE email = 'mail5';
+DELETE FROM shards.p3 WHERE ctid = (SELECT max(ctid) FROM shards.p3 WHERE id = 5);
+ALTER TABLE shards.p3 ADD PRIMARY KEY (region, id);
+RESET index_table.enable_scan;
+
+-- What is left to PostgreSQL: rows to be changed or locked, a foreign row's ctid.
+SELECT count(*) FROM plan('SELECT * FROM people WHERE email = ''mail77'' FOR UPDATE') AS p WHERE p ~ 'Custom Scan';
+SELECT count(*) FROM plan('UPDATE people SET note = NULL WHERE email = ''mail77''') AS p WHERE p ~ 'Custom Scan';
+SELECT count(*) FROM plan('DELETE FROM people WHERE email = ''mail77''') AS p WHERE p ~ 'Custom Scan';
+SELECT count(*) FROM plan('SELECT ctid FROM people WHERE email = ''mail77''') AS p WHERE p ~ 'Custom Scan';
+-- Merely joined to what is changed, they come through index tables.
+UPDATE orders SET order_id = order_id + 1000 FROM people WHERE people.email = orders.email AND people.email = 'mail74' RETURNING order_id, people.id, people.note;
+
+-- Columns of other types on servers cannot be asked for with one statement.
+ALTER TABLE shards.p2 ALTER COLUMN "the note" TYPE jsonb USING to_jsonb("the note");
+ALTER TABLE shards.p1 ALTER COLUMN note TYPE bytea USING note::bytea;
+SET index_table.enable_scan = force;
+SELECT note FROM people WHERE email IN ('mail77', 'mail86', 'mail76') ORDER BY note;
+ALTER TABLE shards.p2 ALTER COLUMN "the note" TYPE text USING "the note" #>> '{}';
+ALTER TABLE shards.p1 ALTER COLUMN note TYPE text USING convert_from(note, 'UTF8');
+RESET index_table.enable_scan;
+
+-- Partitions that are truncated, detached, attached; options that change.
+BEGIN;
+TRUNCATE people_p3;
+SELECT same('SELECT id, note FROM people WHERE town = ''Town 5''');
+ROLLBACK;
+SELECT same('SELECT id, note FROM people WHERE town = ''Town 5''');
+ALTER TABLE people_west DETACH PARTITION people_p3;
+SELECT same('SELECT id, note FROM people WHERE town = ''Town 5''');
+ALTER TABLE people_west ATTACH PARTITION people_p3 FOR VALUES WITH (MODULUS 2, REMAINDER 1);
+SELECT same('SELECT id, note FROM people WHERE town = ''Town 5''');
+ALTER TABLE shards.p3 RENAME COLUMN note TO remark;
+ALTER FOREIGN TABLE people_p3 ALTER COLUMN note OPTIONS (ADD column_name 'remark');
+SELECT same('SELECT id, note FROM people WHERE town = ''Town 8'' AND note > ''a''');
+ALTER SERVER regress_scan_2 OPTIONS (ADD fetch_size '2', ADD async_capable 'true');
+ALTER SERVER regress_scan_1 OPTIONS (ADD fetch_size '2', ADD async_capable 'true');
+SELECT same('SELECT id, note FROM people WHERE town IN (''Town 5'', ''Town 8'')');
+
+-- Roles: privileges on the base table, views with their owners' user mapping, row security.
+CREATE ROLE regress_scan_reader;
+GRANT USAGE ON SCHEMA foreign_scan TO regress_scan_reader;
+GRANT SELECT (id, town, seen) ON people TO regress_scan_reader;
+CREATE VIEW of_owner AS SELECT id, note FROM people WHERE town = 'Town 5';
+GRANT SELECT ON of_owner TO regress_scan_reader;
+SET index_table.enable_scan = force;
+SET ROLE regress_scan_reader;
+SELECT count(*) FROM of_owner;
+SELECT note FROM people WHERE town = 'Town 5';
+SELECT count(*) FROM people WHERE town = 'Town 5';
+\set VERBOSITY sqlstate
+SELECT count(seen) FROM people WHERE town = 'Town 5';
+\set VERBOSITY default
+RESET ROLE;
+ALTER TABLE people ENABLE ROW LEVEL SECURITY;
+CREATE POLICY low ON people USING (id < 500);
+CREATE USER MAPPING FOR regress_scan_reader SERVER regress_scan_1 OPTIONS (user 'regress_scan_reader', password_required 'false');
+CREATE USER MAPPING FOR regress_scan_reader SERVER regress_scan_2 OPTIONS (user 'regress_scan_reader', password_required 'false');
+ALTER ROLE regress_scan_reader LOGIN;
+GRANT USAGE ON SCHEMA shards TO regress_scan_reader;
+GRANT SELECT ON ALL TABLES IN SCHEMA shards TO regress_scan_reader;
+SET ROLE regress_scan_reader;
+SELECT count(*), max(id) FROM people WHERE town = 'Town 5' AND seen IS NOT NULL;
+SELECT count(*), max(id) FROM people WHERE town = 'Town 5' AND seen IS NOT NULL AND 1 / (id - 605) < 1;
+SET index_table.enable_scan = off;
+SELECT count(*), max(id) FROM people WHERE town = 'Town 5' AND seen IS NOT NULL;
+RESET ROLE;
+RESET index_table.enable_scan;
+ALTER TABLE people DISABLE ROW LEVEL SECURITY;
+
+SET client_min_messages = error;
+DROP USER MAPPING FOR regress_scan_reader SERVER regress_scan_1;
+DROP USER MAPPING FOR regress_scan_reader SERVER regress_scan_2;
+SET client_min_messages = warning;
+
+SELECT * FROM index_table.verify('people_by_email') UNION ALL SELECT * FROM index_table.verify('people_by_town_balance')
+UNION ALL SELECT * FROM index_table.verify('people_by_seen') UNION ALL SELECT * FROM index_table.verify('people_by_note');
+\getenv abs_srcdir PG_ABS_SRCDIR
+\set oracle :abs_srcdir '/sql/include/oracle.sql'
+\i :oracle
+INSERT INTO recomputation VALUES
+    ('people_by_email', 'email, partition_id, region, id', 'people b', 'true'),
+    ('people_by_town_balance', 'town, balance, partition_id, region, id', 'people b', 'true'),
+    ('people_by_seen', 'seen, partition_id, id, region, town', 'people b', 'true'),
+    ('people_by_note', 'lower(note), partition_id, region, id, email, town, balance, note, seen', 'people b', 'true');
+SELECT * FROM differences();
+DROP SCHEMA foreign_scan CASCADE;
+DROP SCHEMA shards CASCADE;
+DROP SERVER regress_scan_1 CASCADE;
+DROP SERVER regress_scan_2 CASCADE;
+DROP ROLE regress_scan_reader;
