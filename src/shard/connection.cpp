@@ -215,8 +215,12 @@ void OnTransactionEnd(XactEvent event, void *) {
 }
 
 void OnSubTransactionEnd(SubXactEvent event, SubTransactionId, SubTransactionId, void *) {
+    int level = GetCurrentTransactionNestLevel();
     if (event == SUBXACT_EVENT_ABORT_SUB)
-        CloseBusy(GetCurrentTransactionNestLevel());
+        CloseBusy(level);
+    if (event == SUBXACT_EVENT_COMMIT_SUB)
+        for (ShardConnection *self = connections; self; self = self->next)
+            self->level = Min(self->level, level - 1);
 }
 
 void OnInvalidation(Datum, int cache, uint32 hash) {

@@ -1,6 +1,7 @@
 #include "shard/pipelined.h"
 
 #include "compat/compat.h"
+#include "shard/attempt.h"
 #include "shard/connection.h"
 
 namespace index_table {
@@ -26,37 +27,6 @@ void Send(PipelinedAsk *ask, Oid user) {
     PQsetSingleRowMode(LibpqConnection(ask->connection));
 }
 
-bool IsAboutConnections(int state) {
-    return ERRCODE_TO_CATEGORY(state) == ERRCODE_CONNECTION_EXCEPTION;
-}
-
-// Send(), but that the server cannot be reached is a problem of the ask's.
-void TrySend(PipelinedAsk *ask, Oid user) {
-    MemoryContext caller = CurrentMemoryContext;
-    ResourceOwner owner = CurrentResourceOwner;
-    BeginInternalSubTransaction(nullptr);
-    MemoryContextSwitchTo(caller);
-    PG_TRY();
-    {
-        Send(ask, user);
-        ReleaseCurrentSubTransaction();
-    }
-    PG_CATCH();
-    {
-        MemoryContextSwitchTo(caller);
-        ErrorData *error = CopyErrorData();
-        if (!IsAboutConnections(error->sqlerrcode))
-            PG_RE_THROW();
-        FlushErrorState();
-        RollbackAndReleaseCurrentSubTransaction();
-        ask->problem = error->message;
-        ask->is_done = true;
-    }
-    PG_END_TRY();
-    MemoryContextSwitchTo(caller);
-    CurrentResourceOwner = owner;
-}
-
 struct Run {
     PipelinedAsk *asks;
     int count;
@@ -68,9 +38,10 @@ struct Run {
 
 void Start(const Run *run, PipelinedAsk *ask) {
     if (run->skip)
-        TrySend(ask, run->user);
+        ask->problem = TryToReach([=] { Send(ask, run->user); });
     else
         Send(ask, run->user);
+    ask->is_done = ask->problem != nullptr;
 }
 
 void GiveUp(const Run *run, PipelinedAsk *ask, const char *reason) {
