@@ -249,6 +249,7 @@ $coordinator->safe_psql('postgres', 'ALTER TABLE people DISABLE ROW LEVEL SECURI
 
 # --- A shard restarts ----------------------------------------------------------------
 
+$coordinator->safe_psql('postgres', 'ALTER DATABASE postgres SET index_table.enable_scan = force');
 my $everywhere = "SELECT count(doc) FROM people WHERE town IN ('Town 1', 'Town 2', 'Town 3')";
 my $expected = $coordinator->safe_psql('postgres', "SET index_table.enable_scan = off; $everywhere");
 my $session = start_session($coordinator, 'postgres', "$everywhere;\n\\echo ready");
