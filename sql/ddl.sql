@@ -160,6 +160,23 @@ DROP TABLE people;
 SELECT relname FROM pg_class WHERE relname LIKE 'people\_by%' AND relnamespace = 'ddl'::regnamespace;
 SELECT * FROM index_table.index_tables;
 DELETE FROM recomputation;
+-- So do a collation and an operator class of the key, as with an index.
+CREATE COLLATION ordering FROM "C";
+CREATE OPERATOR CLASS int_ordering FOR TYPE int USING btree AS
+    OPERATOR 1 <, OPERATOR 2 <=, OPERATOR 3 =, OPERATOR 4 >=, OPERATOR 5 >, FUNCTION 1 btint4cmp(int, int);
+CREATE TABLE sorted (id int PRIMARY KEY, word text, n int);
+SELECT index_table.create('sorted', 'word COLLATE ordering');
+SELECT index_table.create('sorted', 'n int_ordering');
+SELECT index_table.create('sorted', 'word, n');
+\set VERBOSITY terse
+DROP COLLATION ordering;
+DROP OPERATOR FAMILY int_ordering USING btree;
+\set VERBOSITY default
+DROP COLLATION ordering CASCADE;
+DROP OPERATOR FAMILY int_ordering USING btree CASCADE;
+SELECT index_table FROM index_table.index_tables WHERE base = 'sorted'::regclass;
+INSERT INTO sorted VALUES (1, 'a', 1);
+DROP TABLE sorted;
 SET ROLE regress_ddl_two;
 CREATE TABLE owned (id int PRIMARY KEY, v int);
 SELECT index_table.create('owned', 'v');

@@ -275,6 +275,40 @@ SELECT * FROM differences();
 ALTER TABLE people ALTER COLUMN age TYPE bigint;
 SELECT * FROM differences();
 
+-- postgres_fdw has one snapshot of a shard for a transaction: what it read before writers were locked out is of no use.
+BEGIN;
+SELECT count(*) > 0 AS has_rows FROM people;
+SELECT index_table.create('people', 'note', identity => 'id, region');
+\echo :SQLSTATE
+ROLLBACK;
+BEGIN;
+SELECT count(*) > 0 AS has_rows FROM people_south;
+SELECT index_table.repair('people_by_town');
+\echo :SQLSTATE
+ROLLBACK;
+BEGIN;
+SELECT index_table.create('people', 'note', identity => 'id, region');
+SELECT index_table.create('people', 'note, city', identity => 'id, region');
+SELECT index_table.repair('people_by_note');
+SAVEPOINT a;
+INSERT INTO people VALUES (851, 'south', 'Oslo', 'A', '851', 1);
+SELECT index_table.create('people', 'note, name', identity => 'id, region');
+SELECT * FROM index_table.verify('people_by_note_name');
+ROLLBACK;
+BEGIN;
+CREATE TABLE newer (id int, town text) PARTITION BY RANGE (id);
+SELECT count(*) > 0 AS has_rows FROM people_south;
+CREATE TABLE shard.newer_1 (id int PRIMARY KEY, town text);
+COMMIT;
+BEGIN;
+SELECT count(*) > 0 AS has_rows FROM people_south;
+CREATE FOREIGN TABLE newer_1 PARTITION OF newer FOR VALUES FROM (0) TO (10) SERVER regress_shard OPTIONS (schema_name 'shard');
+INSERT INTO newer VALUES (1, 'Oslo');
+SELECT index_table.create('newer', 'town', identity => 'id');
+COMMIT;
+SELECT * FROM index_table.verify('newer_by_town');
+DROP TABLE newer;
+
 -- What is written to the shard directly is found and mended.
 DELETE FROM shard.east WHERE id = 601;
 UPDATE shard.east SET town = 'Graz' WHERE id = 602;
@@ -330,6 +364,10 @@ CREATE VIEW shard.target AS SELECT 1 AS id, 'a'::varchar(20) AS code, 'b' AS tow
 :check
 \echo :SQLSTATE
 DROP VIEW shard.target;
+CREATE TABLE shard.target (id int, code varchar(20), town text, at timestamptz, PRIMARY KEY (id)) PARTITION BY RANGE (id);
+:check
+\echo :SQLSTATE
+DROP TABLE shard.target;
 CREATE TABLE shard.target (id int, code varchar(20), town text);
 :check
 \echo :SQLSTATE

@@ -82,13 +82,13 @@ SELECT plan('SELECT * FROM people WHERE email = ''mail77''');
 SET index_table.shard_access = fdw;
 SELECT plan('SELECT * FROM people WHERE email = ''mail77''');
 SELECT id, region, email, town, trim_scale(balance) AS balance, note, seen FROM people WHERE email IN ('mail77', 'mail78', 'mail79', 'mail81', 'mail80') ORDER BY id;
-SELECT plan('SELECT * FROM people WHERE email IN (''mail77'', ''mail78'', ''mail79'', ''mail81'', ''mail80'')', 'ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF');
+SELECT plan('SELECT * FROM people WHERE email IN (''mail77'', ''mail78'', ''mail79'', ''mail81'', ''mail80'')', 'ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF, BUFFERS OFF');
 SELECT same('SELECT * FROM people WHERE email = ''mail77''');
 SELECT same('SELECT note, tableoid::regclass AS partition FROM people WHERE town IN (''Town 1'', ''Town 2'')');
 SELECT plan('SELECT id, note FROM people WHERE town = ''Town 7'' AND balance > 100 AND note LIKE ''i%''', 'COSTS OFF, VERBOSE');
 RESET index_table.shard_access;
 SELECT id, region, email, town, trim_scale(balance) AS balance, note, seen FROM people WHERE email IN ('mail77', 'mail78', 'mail79', 'mail81', 'mail80') ORDER BY id;
-SELECT plan('SELECT * FROM people WHERE email IN (''mail77'', ''mail78'', ''mail79'', ''mail81'', ''mail80'')', 'ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF');
+SELECT plan('SELECT * FROM people WHERE email IN (''mail77'', ''mail78'', ''mail79'', ''mail81'', ''mail80'')', 'ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF, BUFFERS OFF');
 -- Columns in any combination, computed, none; whole rows.
 SELECT same('SELECT note, id FROM people WHERE town = ''Town 3''');
 SELECT same('SELECT upper(note), balance + 1 FROM people WHERE town = ''Town 3''');
@@ -119,7 +119,7 @@ SELECT same('SELECT town, id FROM people WHERE seen BETWEEN ''2020-03-01'' AND '
 SELECT plan('SELECT id, balance, note FROM people WHERE town = ''Town 7'' ORDER BY balance DESC LIMIT 5');
 SELECT id, region, trim_scale(balance) AS balance, note FROM people WHERE town = 'Town 7' ORDER BY balance DESC LIMIT 5;
 SELECT id, region, trim_scale(balance) AS balance, note FROM people WHERE town = 'Town 7' ORDER BY balance LIMIT 5;
-SELECT plan('SELECT * FROM people WHERE town > ''Town 7'' ORDER BY town LIMIT 3', 'ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF');
+SELECT plan('SELECT * FROM people WHERE town > ''Town 7'' ORDER BY town LIMIT 3', 'ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF, BUFFERS OFF');
 SET index_table.enable_scan = force;
 SELECT (SELECT array_agg(id) FROM (SELECT id FROM people WHERE town >= 'Town 2' ORDER BY town, balance DESC, region, id) AS a) =
        (SELECT array_agg(id) FROM (SELECT id FROM people WHERE upper(town) >= 'TOWN 2' ORDER BY town, balance DESC, region, id) AS b) AS same;

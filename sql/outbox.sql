@@ -233,7 +233,9 @@ CREATE TABLE heir () INHERITS (things);
 CREATE TABLE whole (note text, item bigint NOT NULL, name varchar(100), extra int) PARTITION BY RANGE (item);
 ALTER TABLE whole ATTACH PARTITION things DEFAULT;
 \echo :SQLSTATE
+\set VERBOSITY sqlstate
 ALTER TABLE logs_3 ALTER COLUMN note TYPE varchar;
+\set VERBOSITY default
 \echo :SQLSTATE
 ALTER TABLE logs ALTER COLUMN note TYPE varchar;
 -- A table takes its queue along, restored ones (which have no dependencies) too.

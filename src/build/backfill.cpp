@@ -1,6 +1,7 @@
 #include "build/build.h"
 #include "build/bulk_load.h"
 #include "build/query.h"
+#include "shard/snapshot_check.h"
 
 namespace index_table {
 namespace {
@@ -184,6 +185,8 @@ namespace {
 // missed.
 void LoadAll(Relation base, const IndexTable *table, Progress *progress) {
     List *leaves = FindLeaves(RelationGetRelid(base), NoLock);
+    RequireNewSnapshots(RelationGetRelid(base), leaves,
+                        psprintf("load index table \"%s\"", get_rel_name(table->relid)));
     StartCounting(progress, leaves, EstimateRows(leaves));
     ReportPhase(progress, Phase::Scanning);
     Load(base, table, InvalidOid, GetLatestSnapshot(), true, progress);

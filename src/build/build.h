@@ -56,12 +56,25 @@ void FollowTruncate(List *foreign, List *numbers);
 // Whether rows of a relation are told apart by these columns (attribute numbers of `base`).
 bool HasUniqueIndex(Relation rel, Relation base, List *attnos);
 
+// Gives a foreign partition another number and enters its rows anew, as they are now. Takes
+// ShareRowExclusiveLock on it; the caller has locked the base table as writers do.
+void ReloadLeaf(Oid base, Oid leaf);
+
 // Creates the triggers of a base table and its partitions that somebody has dropped. The base table
 // is not open. Takes ShareRowExclusiveLock on them if there are any.
 void RestoreTriggers(Oid base);
 
-// Makes sure that the base table has its row trigger. Caller as for ReconcilePartitions.
-void EnsureTriggers(Oid base);
+// Makes sure that the base table has its row trigger, which PostgreSQL clones to its partitions; or,
+// where foreign ones are to have none (they would have no batches and no direct modification), its
+// local leaves each their own. Caller as for ReconcilePartitions; where triggers are to be dropped,
+// AccessExclusiveLock is taken.
+void EnsureTriggers(Oid base, bool on_foreign);
+
+// Whether text says deferred, not immediate; raises 22023.
+bool ParseMaintenance(const char *text);
+// Raises where an index table cannot be maintained through the queues of foreign partitions: 0A000,
+// and 55000 where one is not captured. Asks the shards as the current user.
+void CheckMayDefer(Oid base, bool is_unique, List *leaves);
 
 // Deletes the entries of groups that are not in order, and enters what should be there; returns the
 // number of such groups. The caller holds ShareRowExclusiveLock on the base table and its leaves

@@ -19,7 +19,7 @@ struct CreateArguments {
     bool is_unique;
     char *predicate; // null: none
     char *identity;  // null: the primary key
-    char *maintenance;
+    bool deferred;
     int32 partitions;
     char *tablespace; // null: the default
     bool nulls_distinct;
@@ -50,7 +50,6 @@ CreateArguments ReadArguments(FunctionCallInfo fcinfo) {
     arguments.is_unique = !PG_ARGISNULL(5) && PG_GETARG_BOOL(5);
     arguments.predicate = TextArgument(fcinfo, 6);
     arguments.identity = TextArgument(fcinfo, 7);
-    arguments.maintenance = RequiredText(fcinfo, 8, "maintenance");
     arguments.partitions = PG_ARGISNULL(9) ? 0 : PG_GETARG_INT32(9);
     arguments.tablespace = TextArgument(fcinfo, 10);
     arguments.nulls_distinct = PG_ARGISNULL(11) || PG_GETARG_BOOL(11);
@@ -70,14 +69,7 @@ CreateArguments ReadArguments(FunctionCallInfo fcinfo) {
         ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
                         errmsg("the strategy partial needs columns to include"),
                         errhint("Name them: include => 'column, column'.")));
-    if (strcmp(arguments.maintenance, "deferred") == 0)
-        ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-                        errmsg("deferred maintenance is not supported yet"),
-                        errhint("Use maintenance => 'immediate'.")));
-    if (strcmp(arguments.maintenance, "immediate") != 0)
-        ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-                        errmsg("unknown maintenance \"%s\"", arguments.maintenance),
-                        errhint("It is immediate or deferred.")));
+    arguments.deferred = ParseMaintenance(RequiredText(fcinfo, 8, "maintenance"));
     if (!arguments.is_unique && (!arguments.nulls_distinct || arguments.is_deferrable))
         ereport(ERROR,
                 (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
@@ -426,7 +418,7 @@ Oid Create(const CreateArguments &arguments, bool concurrently) {
     definition.nulls_distinct = arguments.nulls_distinct;
     definition.is_deferrable = arguments.is_deferrable;
     definition.initially_deferred = arguments.initially_deferred;
-    definition.maintenance = arguments.maintenance;
+    definition.maintenance = arguments.deferred ? "deferred" : "immediate";
 
     if (compat::CheckSchemaPrivilege(schema, base->rd_rel->relowner, ACL_CREATE) != ACLCHECK_OK)
         ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
@@ -445,6 +437,8 @@ Oid Create(const CreateArguments &arguments, bool concurrently) {
                                "be indexed",
                                table->group_count() - 1, INDEX_MAX_KEYS - 1)));
     ListCell *cell;
+    if (arguments.deferred)
+        CheckMayDefer(arguments.base, arguments.is_unique, leaves);
     foreach (cell, leaves)
         if (IsForeign(lfirst_oid(cell)))
             CheckShard(base, table, lfirst_oid(cell));
@@ -459,7 +453,7 @@ Oid Create(const CreateArguments &arguments, bool concurrently) {
     // As the caller: partitions may belong to roles whose rights the owner has not, but a
     // superuser.
     LeaveOwner(owner);
-    EnsureTriggers(arguments.base);
+    EnsureTriggers(arguments.base, !arguments.deferred || HasImmediate(arguments.base));
     owner = EnterOwner(RelationOwner(arguments.base));
     base = relation_open(arguments.base, NoLock);
     if (concurrently) {

@@ -67,8 +67,15 @@ void RecordDependencies(const IndexTable *table) {
         recordDependencyOnSingleRelExpr(&self, static_cast<Node *>(const_cast<void *>(expr)),
                                         table->base, DEPENDENCY_NORMAL, DEPENDENCY_AUTO, false);
     };
-    for (const KeyColumn &column : std::span(table->key.columns, table->key.count))
+    for (const KeyColumn &column : std::span(table->key.columns, table->key.count)) {
         depend_on(column.whole);
+        ObjectAddressSet(referenced, OperatorClassRelationId, column.opclass);
+        recordDependencyOn(&self, &referenced, DEPENDENCY_NORMAL);
+        if (!OidIsValid(column.collation))
+            continue;
+        ObjectAddressSet(referenced, CollationRelationId, column.collation);
+        recordDependencyOn(&self, &referenced, DEPENDENCY_NORMAL);
+    }
     if (table->predicate)
         depend_on(table->predicate);
     for (int i = 0; i < table->identity_count; i++) {

@@ -9,6 +9,7 @@
 #include "maintenance/maintenance.h"
 #include "maintenance/statements.h"
 #include "shard/identity_check.h"
+#include "shard/remote_table.h"
 
 namespace index_table {
 namespace {
@@ -59,11 +60,11 @@ List *FindLeaves(Oid base, LOCKMODE mode) {
     return leaves;
 }
 
-void EnsureTriggers(Oid base) {
-    if (OidIsValid(get_trigger_oid(base, kRowTrigger, true)))
-        return;
+namespace {
+
+void CreateRowTrigger(Oid relid) {
     int guc_level = SecureSearchPath();
-    const char *name = QualifiedName(base);
+    const char *name = QualifiedName(relid);
     Execute(psprintf("CREATE TRIGGER %s AFTER INSERT OR UPDATE OR DELETE ON %s FOR EACH ROW "
                      "EXECUTE FUNCTION index_table.maintain()",
                      kRowTrigger, name));
@@ -72,8 +73,73 @@ void EnsureTriggers(Oid base) {
     AtEOXact_GUC(false, guc_level);
 }
 
+bool HasRowTrigger(Oid relid) {
+    return OidIsValid(get_trigger_oid(relid, kRowTrigger, true));
+}
+
+// Whether row triggers are where EnsureTriggers() has them.
+bool HasRowTriggers(Oid base, bool on_foreign) {
+    if (on_foreign || HasRowTrigger(base))
+        return HasRowTrigger(base) && on_foreign;
+    ListCell *cell;
+    foreach (cell, FindLeaves(base, NoLock))
+        if (!IsForeign(lfirst_oid(cell)) && !HasRowTrigger(lfirst_oid(cell)))
+            return false;
+    return true;
+}
+
+} // namespace
+
+void EnsureTriggers(Oid base, bool on_foreign) {
+    if (HasRowTriggers(base, on_foreign))
+        return;
+    ListCell *cell;
+    if (!on_foreign)
+        DropTrigger(base, kRowTrigger);
+    foreach (cell, FindLeaves(base, NoLock)) {
+        Oid leaf = lfirst_oid(cell);
+        if (on_foreign)
+            DropTrigger(leaf, kRowTrigger);
+        else if (!IsForeign(leaf) && !HasRowTrigger(leaf)) {
+            OwnerContext owner = EnterOwner(RelationOwner(leaf));
+            CreateRowTrigger(leaf);
+            LeaveOwner(owner);
+        }
+    }
+    if (on_foreign)
+        CreateRowTrigger(base);
+}
+
+bool ParseMaintenance(const char *text) {
+    if (strcmp(text, "deferred") == 0)
+        return true;
+    if (strcmp(text, "immediate") != 0)
+        ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+                        errmsg("unknown maintenance \"%s\"", text),
+                        errhint("It is immediate or deferred.")));
+    return false;
+}
+
+void CheckMayDefer(Oid base, bool is_unique, List *leaves) {
+    if (!HasForeign(leaves))
+        ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+                        errmsg("deferred maintenance is for foreign partitions"),
+                        errdetail("\"%s\" has none.", get_rel_name(base)),
+                        errhint("Use maintenance => 'immediate'.")));
+    if (is_unique)
+        ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+                        errmsg("a unique index table cannot be maintained deferred"),
+                        errdetail("Rows with a key that is there already would be on their shards "
+                                  "before anybody looks."),
+                        errhint("Use maintenance => 'immediate', or one that is not unique.")));
+    ListCell *cell;
+    foreach (cell, leaves)
+        if (IsForeign(lfirst_oid(cell)))
+            CheckIsCaptured(lfirst_oid(cell));
+}
+
 void RestoreTriggers(Oid base) {
-    bool are_there = OidIsValid(get_trigger_oid(base, kRowTrigger, true));
+    bool are_there = HasRowTriggers(base, HasImmediate(base));
     ListCell *cell;
     foreach (cell, find_all_inheritors(base, NoLock, nullptr))
         are_there = are_there && HasStatementTrigger(lfirst_oid(cell));
@@ -82,7 +148,7 @@ void RestoreTriggers(Oid base) {
     LockRelationOid(base, ShareRowExclusiveLock); // first, as writers do
     foreach (cell, find_all_inheritors(base, ShareRowExclusiveLock, nullptr))
         CreateStatementTrigger(lfirst_oid(cell));
-    EnsureTriggers(base);
+    EnsureTriggers(base, HasImmediate(base));
 }
 
 void ForgetIndexTable(Oid index_table, Oid base) {
@@ -103,8 +169,10 @@ void ForgetIndexTable(Oid index_table, Oid base) {
         if (!ConditionalLockRelationOid(lfirst_oid(cell), AccessExclusiveLock))
             return;
     DropTrigger(base, kRowTrigger);
-    foreach (cell, relations)
+    foreach (cell, relations) {
         DropTrigger(lfirst_oid(cell), kStatementTrigger);
+        DropTrigger(lfirst_oid(cell), kRowTrigger);
+    }
 }
 
 char EntryPersistence(Oid index_table) {
@@ -229,6 +297,7 @@ void LeaveTree(Oid relid) {
         RemoveOwnEntries(relid);
         RetirePartition(relid);
         DropTrigger(relid, kStatementTrigger);
+        DropTrigger(relid, kRowTrigger);
     }
     // Those too that are about to be detached from it.
     ListCell *cell;
@@ -264,6 +333,11 @@ void JoinPartition(Oid base_relid, Oid partition) {
         LockRelationOid(lfirst_oid(cell), ShareRowExclusiveLock);
     foreach (cell, find_all_inheritors(partition, NoLock, nullptr))
         CreateStatementTrigger(lfirst_oid(cell));
+    // Where the base table has a row trigger they have been given theirs.
+    if (!HasImmediate(base_relid))
+        foreach (cell, joined)
+            if (!IsForeign(lfirst_oid(cell)) && !HasRowTrigger(lfirst_oid(cell)))
+                CreateRowTrigger(lfirst_oid(cell));
     AddLeaves(base, joined);
     LeaveOwner(owner);
     relation_close(base, NoLock);
@@ -332,6 +406,16 @@ void CheckShard(Relation base, const IndexTable *table, Oid leaf) {
     for (int member = -1; (member = bms_next_member(columns, member)) >= 0;)
         others = lappend_int(others, member + FirstLowInvalidHeapAttributeNumber);
     CheckShardIdentity(base, leaf, identity, others);
+    if (table->is_deferred)
+        CheckIsCaptured(leaf);
+}
+
+void ReloadLeaf(Oid base_relid, Oid leaf) {
+    LockRelationOid(leaf, ShareRowExclusiveLock);
+    RenumberReferenced(leaf);
+    Relation base = relation_open(base_relid, AccessShareLock);
+    EnterRows(base, leaf);
+    relation_close(base, NoLock);
 }
 
 void FollowTruncate(List *foreign, List *numbers) {

@@ -10,6 +10,7 @@
 #include "compat/compat.h"
 #include "maintenance/maintenance.h"
 #include "maintenance/writer.h"
+#include "shard/snapshot_check.h"
 
 namespace index_table {
 namespace {
@@ -181,6 +182,8 @@ void NoteRow(RemovedEntries *removed, HeapTuple row, TupleDesc descriptor) {
 
 int64 RepairEntries(Relation base, const IndexTable *table) {
     int64 problems = 0;
+    RequireNewSnapshots(table->base, FindLeaves(table->base, NoLock),
+                        psprintf("repair index table \"%s\"", get_rel_name(table->relid)));
     Progress *progress = BeginProgress(table->base, table->relid, ShareRowExclusiveLock);
     EntryCollector collector = BeginCollecting(table);
     EntryWriter *writer = OpenWriter(table, false, CurrentMemoryContext);

@@ -141,6 +141,24 @@ void TryToVacuum(Oid relid, MemoryContext memory) {
     PG_END_TRY();
 }
 
+// Starts the worker that drains shards, which ends at once where there is one already.
+void StartDraining() {
+    Begin();
+    bool has_foreign = false;
+    ListCell *cell;
+    if (IsInstalled())
+        foreach (cell, ListBases())
+            has_foreign = has_foreign || HasForeign(ListPartitions(lfirst_oid(cell)));
+    Commit();
+    if (!has_foreign)
+        return;
+    BackgroundWorker worker;
+    Describe(&worker, "index_table_drain_main", "index_table drain");
+    worker.bgw_restart_time = BGW_NEVER_RESTART;
+    worker.bgw_main_arg = ObjectIdGetDatum(MyDatabaseId);
+    RegisterDynamicBackgroundWorker(&worker, nullptr);
+}
+
 } // namespace
 
 void InitializeWorker() {
@@ -192,4 +210,5 @@ void index_table_vacuum_main(Datum argument) {
     ListCell *cell;
     foreach (cell, tables)
         TryToVacuum(lfirst_oid(cell), memory);
+    StartDraining();
 }

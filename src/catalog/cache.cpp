@@ -113,6 +113,9 @@ Base *LoadBase(Oid relid) {
         base->tables[i] = static_cast<IndexTable *>(list_nth(tables, i));
         Watch(base->tables[i]->relid, relid);
     }
+    // All sessions write to them, and lock what is in them, in the same order.
+    std::sort(base->tables, base->tables + base->table_count,
+              [](const IndexTable *a, const IndexTable *b) { return a->relid < b->relid; });
     base->has_retired = HasRetiredPartitions(relid);
     // Something changed while reading: good for this look-up, to be read again at the next.
     base->valid = generation == before;

@@ -315,6 +315,30 @@ void SetLog(Oid relid, Oid log) {
     Invalidate(RecordedBase(relid));
 }
 
+void SetMaintenance(Oid relid, bool deferred) {
+    CatalogScan scan("definition", "definition_pkey", F_OIDEQ, ObjectIdGetDatum(relid),
+                     RowExclusiveLock);
+    if (HeapTuple tuple = scan.Next())
+        UpdateDefinition(scan, tuple, kDefMaintenance,
+                         CStringGetTextDatum(deferred ? "deferred" : "immediate"), false);
+    scan.End();
+    CommandCounterIncrement();
+    Invalidate(RecordedBase(relid));
+}
+
+bool HasImmediate(Oid base) {
+    bool found = false;
+    CatalogScan scan("definition", "definition_base_idx", F_OIDEQ, ObjectIdGetDatum(base),
+                     AccessShareLock);
+    while (HeapTuple tuple = scan.Next()) {
+        bool isnull;
+        Datum maintenance = scan.Get(tuple, kDefMaintenance, &isnull);
+        found = found || strcmp(TextDatumGetCString(maintenance), "deferred") != 0;
+    }
+    scan.End();
+    return found;
+}
+
 List *ListLoadedPartitions(Oid relid) {
     return ListNumbers("loaded_partition", "loaded_partition_pkey", relid);
 }
@@ -411,6 +435,7 @@ List *ListIndexTables(Oid base) {
         tables = lappend_oid(tables, DatumGetObjectId(scan.Get(tuple, kDefIndexTable, &isnull)));
     }
     scan.End();
+    list_sort(tables, list_oid_cmp);
     return tables;
 }
 

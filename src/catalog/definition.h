@@ -41,6 +41,7 @@ struct IndexTable {
     bool nulls_distinct; // where it is unique: NULL is unlike NULL
     bool is_deferrable;  // likewise: by a DEFERRABLE constraint
     bool initially_deferred;
+    bool is_deferred; // maintenance of foreign partitions: through their queues alone
     Key key;
     Expr *predicate; // as parsed; null: none
     int identity_count;
@@ -190,6 +191,10 @@ void NoteBuild(Oid relid);
 // Sets where changes go while the index table is being built; InvalidOid: it is complete from now
 // on, for snapshots that see this transaction.
 void SetLog(Oid relid, Oid log);
+// Sets whether an index table learns of foreign partitions through their queues alone.
+void SetMaintenance(Oid relid, bool deferred);
+// Whether some index table of a base table is maintained immediately everywhere, as recorded.
+bool HasImmediate(Oid base);
 // The partition numbers whose rows an index table being built has, a list of integers.
 List *ListLoadedPartitions(Oid relid);
 void NoteLoadedPartition(Oid relid, int32 partition_id);
@@ -215,7 +220,7 @@ void DeletePartitions(Oid base);
 
 // The oids of the bases of all definitions, those of dropped relations too.
 List *ListBases();
-// Index tables of a base table as recorded, a list of OIDs, without parsing the definitions.
+// Index tables of a base table as recorded, a list of OIDs in order, without parsing the definitions.
 List *ListIndexTables(Oid base);
 // The base of an index table as recorded; InvalidOid where it is none.
 Oid RecordedBase(Oid index_table);

@@ -160,6 +160,7 @@ IndexTable *MakeIndexTable(Relation base, const Definition &definition) {
     table->nulls_distinct = definition.nulls_distinct;
     table->is_deferrable = definition.is_deferrable;
     table->initially_deferred = definition.initially_deferred;
+    table->is_deferred = strcmp(definition.maintenance, "deferred") == 0;
     table->key = ParseKey(base, definition.key);
     if (definition.predicate)
         table->predicate = ParsePredicate(base, definition.predicate);

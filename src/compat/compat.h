@@ -401,16 +401,12 @@ inline CostEstimator CostEstimatorOf(Oid method) {
 // Makes a query, before it is planned, ask for no privileges.
 inline void CheckNoPrivileges(Query *query) {
     ListCell *cell;
-    foreach (cell, query->rtable) {
-        RangeTblEntry *entry = lfirst_node(RangeTblEntry, cell);
 #if PG_VERSION_NUM >= 160000
-        entry->perminfoindex = 0;
+    foreach (cell, query->rteperminfos)
+        lfirst_node(RTEPermissionInfo, cell)->requiredPerms = 0;
 #else
-        entry->requiredPerms = 0;
-#endif
-    }
-#if PG_VERSION_NUM >= 160000
-    query->rteperminfos = NIL;
+    foreach (cell, query->rtable)
+        lfirst_node(RangeTblEntry, cell)->requiredPerms = 0;
 #endif
 }
 

@@ -206,6 +206,8 @@ SQL_FUNCTION(index_table_maintain) {
     bool full = false;
     for (int i = 0; i < leaf->table_count; i++) {
         const LeafTable &table = leaf->tables[i];
+        if (leaf->is_foreign && table.table->is_deferred)
+            continue;
         if (is_update && leaf->table_count > 1 &&
             !Differs(before, after, table.used, table.used_count))
             continue;

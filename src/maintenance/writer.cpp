@@ -36,6 +36,7 @@ struct EntryWriter {
     const IndexTable *table;
     bool mid_statement;
     bool ignores_references;
+    uint64 opened_at; // CacheGeneration()
     MemoryContext context;
     MemoryContext per_row;
     Relation root;
@@ -182,8 +183,20 @@ TupleTableSlot *HoldEntry(EntryWriter *writer, Target *target, const Change &cha
     return target->single;
 }
 
+// While an entry before this one waited for another transaction, partitions may have been
+// truncated, detached or dropped whose entries were live when flushing began.
+void MakeRoom(EntryWriter *writer, const Change &change) {
+    AcceptInvalidationMessages();
+    if (CacheGeneration() == writer->opened_at)
+        return;
+    const Base *base = FindBase(writer->table->base);
+    if (base && base->has_retired)
+        RemoveDeadDuplicates(writer, change);
+}
+
 // Returns where the entry is stored.
 ItemPointerData InsertOne(EntryWriter *writer, Target *target, const Change &change) {
+    MakeRoom(writer, change);
     TupleTableSlot *slot = HoldEntry(writer, target, change);
     if (!target->plan->general) {
         table_tuple_insert(target->rel, slot, change.command, 0, nullptr);
@@ -216,6 +229,7 @@ void InsertRun(EntryWriter *writer, Target *target, std::span<const Change> run)
         ExecStoreHeapTuple(run[i].entry, target->batch[i], false);
     table_multi_insert(target->rel, target->batch, run.size(), run[0].command, 0, nullptr);
     for (Size i = 0; i < run.size(); i++) {
+        MakeRoom(writer, run[i]);
         InsertIndexTuples(writer, target, target->batch[i], HasNullKey(writer->table, run[i]));
         ExecClearTuple(target->batch[i]);
         MemoryContextReset(writer->per_row);
@@ -320,6 +334,45 @@ bool FindEntry(EntryWriter *writer, Target *target, const Change &change, ItemPo
     return found;
 }
 
+// Whether an entry that FindEntry() has just not found is worth another look: a shard commits a row
+// before its entry is committed here, so a row of a foreign partition may be found, and changed,
+// whose entry is yet to come. Waits for the transaction that has written it. No other row can have
+// the same entry.
+bool AwaitEntry(EntryWriter *writer, Target *target, const Change &change) {
+    const IndexTable *table = writer->table;
+    TupleDesc descriptor = target->plan->descriptor;
+    Datum *values = palloc_array(Datum, descriptor->natts);
+    bool *nulls = palloc_array(bool, descriptor->natts);
+    heap_deform_tuple(change.entry, descriptor, values, nulls);
+    ScanKeyData *keys; // as FindEntry() has set them
+    int key_count;
+    IndexScanDesc search =
+        StartSearch(writer, target, HasNullKey(table, change), &keys, &key_count);
+    int number = table->partition_position();
+    if (!IsForeign(FindPartition(table->base, DatumGetInt32(values[number]))))
+        return false;
+    SnapshotData dirty;
+    InitDirtySnapshot(dirty);
+    IndexScanDesc scan =
+        compat::BeginIndexScan(target->rel, search->indexRelation, &dirty, key_count);
+    index_rescan(scan, keys, key_count, nullptr, 0);
+    TransactionId other = InvalidTransactionId;
+    ItemPointerData tid;
+    while (!TransactionIdIsValid(other) &&
+           index_getnext_slot(scan, ForwardScanDirection, target->found))
+        if (TransactionIdIsValid(dirty.xmin) &&
+            HasColumns(target, values, nulls, 0, table->group_count())) {
+            other = dirty.xmin;
+            tid = target->found->tts_tid;
+        }
+    index_endscan(scan);
+    ExecClearTuple(target->found);
+    if (!TransactionIdIsValid(other))
+        return false;
+    XactLockTableWait(other, target->rel, &tid, XLTW_Delete);
+    return true;
+}
+
 // What became of an attempt to delete or replace a stored entry.
 enum class Outcome { Done, Gone, Again };
 
@@ -381,6 +434,7 @@ EntryWriter *OpenWriter(const IndexTable *table, bool mid_statement, MemoryConte
     EntryWriter *writer = static_cast<EntryWriter *>(palloc0(sizeof(EntryWriter)));
     writer->table = table;
     writer->mid_statement = mid_statement;
+    writer->opened_at = CacheGeneration();
     writer->context = context;
     writer->per_row =
         AllocSetContextCreate(context, "index_table writer per row", ALLOCSET_DEFAULT_SIZES);
@@ -462,6 +516,8 @@ bool DeleteEntry(EntryWriter *writer, Target *target, const Change &change, bool
     while (outcome == Outcome::Again) {
         CommandId command;
         if (!FindEntry(writer, target, change, tid, &command)) {
+            if (AwaitEntry(writer, target, change))
+                continue;
             outcome = Outcome::Gone;
             break;
         }
@@ -516,12 +572,15 @@ bool ReplaceEntry(EntryWriter *writer, const Change &old_change, const Change &n
     Target *target = TargetOf(writer, old_change.entry);
     if (Target *other = TargetOf(writer, new_change.entry); other != target)
         return MoveEntry(writer, target, other, old_change, new_change);
+    MakeRoom(writer, new_change);
     MemoryContext caller = MemoryContextSwitchTo(writer->per_row);
     Outcome outcome = Outcome::Again;
     while (outcome == Outcome::Again) {
         ItemPointerData tid;
         CommandId command;
         if (!FindEntry(writer, target, old_change, &tid, &command)) {
+            if (AwaitEntry(writer, target, old_change))
+                continue;
             outcome = Outcome::Gone;
             break;
         }

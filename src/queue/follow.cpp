@@ -1,6 +1,7 @@
 // What DDL does to captured tables.
 #include "build/build.h"
 #include "catalog/definition.h"
+#include "catalog/undrained.h"
 #include "compat/compat.h"
 #include "queue/queue.h"
 
@@ -168,6 +169,7 @@ void NoteCapturedPartitions() {
 void ForgetDroppedCaptured(List *dropped) {
     ListCell *cell, *noted;
     foreach (cell, dropped) {
+        ForgetAllUndrained(lfirst_oid(cell));
         Oid queue = QueueOf(lfirst_oid(cell));
         if (!OidIsValid(queue))
             continue;

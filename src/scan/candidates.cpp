@@ -2,6 +2,7 @@
 
 #include "scan/further_indexes.h"
 #include "scan/index_info.h"
+#include "scan/scan.h"
 
 namespace index_table {
 namespace {
@@ -168,7 +169,8 @@ bool IsEntryIndex(Relation index, const IndexTable *table, const AttrNumber *sto
 }
 
 bool ServesScans(const IndexTable *table) {
-    return !OidIsValid(table->log) && IsIdentityUnique(table);
+    return !OidIsValid(table->log) && IsIdentityUnique(table) &&
+           (!table->is_deferred || ReadsEventually());
 }
 
 bool ServesScans(const Base *base) {

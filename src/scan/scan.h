@@ -16,6 +16,9 @@ enum class ScanPolicy : int {
 };
 ScanPolicy GetScanPolicy();
 
+// Whether queries may use index tables whose entries come later than the rows.
+bool ReadsEventually();
+
 void InitializeScan();
 
 } // namespace index_table

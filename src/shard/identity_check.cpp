@@ -59,11 +59,14 @@ char *ArrayOfNames(List *names) {
 // The OID of the remote table, as text.
 const char *FindTable(const RemoteTable &remote) {
     const char *values[] = {remote.schema, remote.name};
-    PGresult *found = Execute(remote.connection,
-                              "SELECT c.oid, c.relkind IN ('r', 'p') FROM pg_catalog.pg_class AS c "
-                              "JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace "
-                              "WHERE n.nspname = $1::text AND c.relname = $2::text",
-                              lengthof(values), values);
+    PGresult *found =
+        Execute(remote.connection,
+                "SELECT c.oid, c.relkind IN ('r', 'p'), c.relkind = 'p' OR EXISTS (SELECT FROM "
+                "pg_catalog.pg_inherits AS i WHERE i.inhparent = c.oid) "
+                "FROM pg_catalog.pg_class AS c "
+                "JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace "
+                "WHERE n.nspname = $1::text AND c.relname = $2::text",
+                lengthof(values), values);
     if (PQntuples(found) == 0)
         ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE),
                         errmsg("table \"%s.%s\" does not exist on server \"%s\"", remote.schema,
@@ -78,6 +81,14 @@ const char *FindTable(const RemoteTable &remote) {
                         Context(remote),
                         errhint("Index tables need foreign partitions that stand for tables: "
                                 "nothing else keeps an identity unique.")));
+    if (strcmp(ResultValue(found, 0, 2), "t") == 0)
+        ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+                        errmsg("table \"%s.%s\" on server \"%s\" has partitions", remote.schema,
+                               remote.name, remote.server),
+                        errdetail("Where there are row triggers, as those of index tables, "
+                                  "postgres_fdw changes rows by their ctid, which others may have "
+                                  "in other partitions."),
+                        errhint("Make a foreign partition here of each of its partitions.")));
     return ResultValue(found, 0, 0);
 }
 

@@ -454,10 +454,10 @@ void AppendRenumbered(StringInfo sql, const LeafSelect *leaf, int number, int co
             parameter += (parameter < identities ? number : count - 1) * identities;
             const int *known = std::find(
                 combined->parameters, combined->parameters + combined->parameter_count, parameter);
-            int number = known - combined->parameters;
-            if (number == combined->parameter_count)
+            int place = known - combined->parameters;
+            if (place == combined->parameter_count)
                 combined->parameters[combined->parameter_count++] = parameter;
-            appendStringInfo(sql, "$%d", number + 1);
+            appendStringInfo(sql, "$%d", place + 1);
             at = end - 1;
             continue;
         }

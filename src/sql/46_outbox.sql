@@ -61,3 +61,49 @@ CREATE FUNCTION index_table.backlog(captured regclass, OUT changes bigint, OUT o
     LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 COMMENT ON FUNCTION index_table.backlog(regclass) IS
     'how many changes of a captured table are queued, and since when. Needs SELECT on the table';
+
+-- Draining ----------------------------------------------------------------------
+-- On the server that has the index tables.
+
+CREATE TABLE index_table.undrained (
+    leaf     regclass    NOT NULL,
+    identity text[],
+    error    text        NOT NULL,
+    tries    integer     NOT NULL,
+    since    timestamptz NOT NULL
+);
+CREATE INDEX undrained_leaf_idx ON index_table.undrained (leaf);
+COMMENT ON TABLE index_table.undrained IS
+    'changes of foreign partitions that could not be carried into index tables; identity NULL: the partition as a whole. Tried again by every drain()';
+SELECT pg_catalog.pg_extension_config_dump('index_table.undrained', '');
+
+CREATE PROCEDURE index_table.drain(index_table regclass DEFAULT NULL)
+    AS 'MODULE_PATHNAME', 'index_table_drain'
+    LANGUAGE C;
+COMMENT ON PROCEDURE index_table.drain(regclass) IS
+    'carries what captured foreign partitions have queued on their servers into the index tables of their base table, of the one given or of all that the user owns, in several transactions. A partition that cannot be drained is a WARNING. Owner only';
+
+CREATE FUNCTION index_table.set_maintenance(index_table regclass, maintenance text) RETURNS void
+    AS 'MODULE_PATHNAME', 'index_table_set_maintenance'
+    LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+COMMENT ON FUNCTION index_table.set_maintenance(regclass, text) IS
+    'immediate: changes through this server are entered with them; deferred: foreign partitions by drain() alone, which leaves bulk changes their speed and needs their tables captured. Takes ACCESS EXCLUSIVE on the base table and its partitions. Owner only';
+
+CREATE FUNCTION index_table.wait_caught_up(index_table regclass, timeout interval DEFAULT '30 s') RETURNS boolean
+    AS 'MODULE_PATHNAME', 'index_table_wait_caught_up'
+    LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+COMMENT ON FUNCTION index_table.wait_caught_up(regclass, interval) IS
+    'waits until others (the worker, or drain() in another session) have drained what shards had queued for the base table when it was called; false when the time is over first. Owner only';
+
+CREATE FUNCTION index_table.queue_status(
+    OUT index_table regclass, OUT partition regclass, OUT server name, OUT pending bigint, OUT oldest timestamptz,
+    OUT refused integer, OUT error text, OUT tries integer
+) RETURNS SETOF record
+    AS 'MODULE_PATHNAME', 'index_table_queue_status'
+    LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION index_table.queue_status() IS 'internal: what index_table.queue shows';
+
+CREATE VIEW index_table.queue AS SELECT * FROM index_table.queue_status();
+COMMENT ON VIEW index_table.queue IS
+    'what shards have queued for the index tables that the user owns: pending changes (NULL: the table is not captured, or its server does not answer) and since when, rows that were refused, the latest error and how often it was tried';
+GRANT SELECT ON index_table.queue TO PUBLIC;

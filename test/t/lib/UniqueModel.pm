@@ -305,7 +305,7 @@ sub deadlocks
 				class => join(' + ', sort map { $_->{transaction}{statements}[ $_->{at} ]{tag} } @members),
 				common => scalar(grep { $_ > 1 } values %count),
 				is_short => !(grep { $_->{at} > 0 } @members),
-				text => $victim->{text} . "\n" . join('', map { describe_transaction($_->{transaction}) } @members) };
+				text => join("\n", $victim->{text}, map({ "process $_: $sql{$_}" } sort keys %sql), '') . join('', map { describe_transaction($_->{transaction}) } @members) };
 		}
 	}
 	return @deadlocks;

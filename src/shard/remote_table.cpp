@@ -1,0 +1,61 @@
+#include "shard/remote_table.h"
+
+namespace index_table {
+namespace {
+
+const char *FindOption(List *options, const char *name) {
+    ListCell *cell;
+    foreach (cell, options)
+        if (strcmp(lfirst_node(DefElem, cell)->defname, name) == 0)
+            return defGetString(lfirst_node(DefElem, cell));
+    return nullptr;
+}
+
+} // namespace
+
+char *RemoteName(Oid foreign_table) {
+    List *options = GetForeignTable(foreign_table)->options;
+    const char *schema = FindOption(options, "schema_name");
+    const char *name = FindOption(options, "table_name");
+    if (!schema)
+        schema = get_namespace_name(get_rel_namespace(foreign_table));
+    return psprintf("%s.%s", quote_identifier(schema),
+                    quote_identifier(name ? name : get_rel_name(foreign_table)));
+}
+
+char *RemoteColumn(Oid foreign_table, AttrNumber attno) {
+    const char *name = FindOption(GetForeignColumnOptions(foreign_table, attno), "column_name");
+    return name ? pstrdup(name) : get_attname(foreign_table, attno, false);
+}
+
+List *ReadCapturedIdentity(ShardConnection *connection, const char *table) {
+    PGresult *result =
+        Execute(connection, "SELECT to_regclass('index_table.captured') IS NOT NULL", 0, nullptr);
+    if (strcmp(ResultValue(result, 0, 0), "t") != 0)
+        return NIL;
+    result = Execute(connection,
+                     "SELECT unnest(identity) FROM index_table.captured WHERE captured = "
+                     "$1::regclass",
+                     1, &table);
+    List *names = NIL;
+    for (int i = 0; i < PQntuples(result); i++)
+        names = lappend(names, pstrdup(ResultValue(result, i, 0)));
+    return names;
+}
+
+void RaiseNotCaptured(Oid foreign_table) {
+    const char *table = RemoteName(foreign_table);
+    ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                    errmsg("table %s is not captured on the server of foreign table \"%s\"", table,
+                           get_rel_name(foreign_table)),
+                    errhint("Run there: CREATE EXTENSION IF NOT EXISTS index_table; SELECT "
+                            "index_table.capture(%s);",
+                            quote_literal_cstr(table))));
+}
+
+void CheckIsCaptured(Oid foreign_table) {
+    if (ReadCapturedIdentity(OpenConnection(foreign_table), RemoteName(foreign_table)) == NIL)
+        RaiseNotCaptured(foreign_table);
+}
+
+} // namespace index_table

@@ -1,0 +1,20 @@
+// The table that a foreign one stands for, by its name, and whether it is captured on its server.
+#pragma once
+
+#include "shard/connection.h"
+
+namespace index_table {
+
+// "schema"."table" on the server of a foreign table; the name of a column there. In the current
+// memory context.
+char *RemoteName(Oid foreign_table);
+char *RemoteColumn(Oid foreign_table, AttrNumber attno);
+
+// The columns of the identity by which it is captured, a list of char *; NIL where it is not.
+List *ReadCapturedIdentity(ShardConnection *connection, const char *table);
+
+[[noreturn]] void RaiseNotCaptured(Oid foreign_table);
+// Raises 55000 where it is not captured. Asks the shard as the current user.
+void CheckIsCaptured(Oid foreign_table);
+
+} // namespace index_table

@@ -1,0 +1,112 @@
+#include "shard/snapshot_check.h"
+
+#include "catalog/definition.h"
+#include "shard/connection.h"
+
+namespace index_table {
+namespace {
+
+// Base tables whose shards are seen as they are, for their writers were locked out before: in
+// memory of the transaction.
+struct CheckedBase {
+    Oid base;
+    int level; // of the subtransaction that has locked
+};
+constinit List *checked = nullptr;
+
+bool IsChecked(Oid base) {
+    ListCell *cell;
+    foreach (cell, checked)
+        if (static_cast<CheckedBase *>(lfirst(cell))->base == base)
+            return true;
+    return false;
+}
+
+bool IsNew(Oid leaf) {
+    Relation rel = relation_open(leaf, NoLock);
+    bool is_new = rel->rd_createSubid != InvalidSubTransactionId;
+    relation_close(rel, NoLock);
+    return is_new;
+}
+
+// Whether postgres_fdw has a transaction open on a server. It does not say so before 18, but then
+// it does not close the connection either when it is asked to.
+bool IsInUse(ForeignServer *server) {
+    Oid schema = get_func_namespace(GetForeignDataWrapper(server->fdwid)->fdwhandler);
+    const char *prefix = quote_identifier(get_namespace_name(schema));
+    int guc_level = NewGUCNestLevel();
+    for (const char *setting : {"client_min_messages", "log_min_messages"})
+        set_config_option(setting, "error", PGC_SUSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0,
+                          false);
+    if (SPI_connect() != SPI_OK_CONNECT)
+        elog(ERROR, "SPI_connect failed");
+    Oid type = TEXTOID;
+    Datum name = CStringGetTextDatum(server->servername);
+    for (const char *sql : {psprintf("SELECT %s.postgres_fdw_disconnect($1)", prefix),
+                            psprintf("SELECT FROM %s.postgres_fdw_get_connections() AS c "
+                                     "WHERE c.server_name OPERATOR(pg_catalog.=) $1",
+                                     prefix)})
+        if (SPI_execute_with_args(sql, 1, &type, &name, nullptr, false, 0) != SPI_OK_SELECT)
+            elog(ERROR, "cannot ask postgres_fdw for its connections");
+    bool is_in_use = SPI_processed > 0;
+    SPI_finish();
+    AtEOXact_GUC(false, guc_level);
+    return is_in_use;
+}
+
+void OnTransactionEnd(XactEvent event, void *) {
+    if (event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT || event == XACT_EVENT_PREPARE)
+        checked = nullptr;
+}
+
+void OnSubTransactionEnd(SubXactEvent event, SubTransactionId, SubTransactionId, void *) {
+    int level = GetCurrentTransactionNestLevel();
+    ListCell *cell;
+    foreach (cell, checked) {
+        CheckedBase *base = static_cast<CheckedBase *>(lfirst(cell));
+        if (base->level < level)
+            continue;
+        if (event == SUBXACT_EVENT_ABORT_SUB)
+            checked = foreach_delete_current(checked, cell); // the locks are gone
+        else if (event == SUBXACT_EVENT_COMMIT_SUB)
+            base->level = level - 1;
+    }
+}
+
+} // namespace
+
+void RequireNewSnapshots(Oid base, List *leaves, const char *action) {
+    if (IsChecked(base))
+        return;
+    List *servers = NIL;
+    ListCell *cell;
+    foreach (cell, leaves) {
+        Oid leaf = lfirst_oid(cell);
+        if (!IsForeign(leaf) || !IsOfPostgres(leaf) || IsNew(leaf))
+            continue;
+        servers = list_append_unique_oid(servers, GetForeignTable(leaf)->serverid);
+    }
+    foreach (cell, servers) {
+        ForeignServer *server = GetForeignServer(lfirst_oid(cell));
+        if (IsInUse(server))
+            ereport(ERROR,
+                    (errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
+                     errmsg("cannot %s in a transaction that has used server \"%s\" before", action,
+                            server->servername),
+                     errdetail("postgres_fdw reads it under one snapshot until the transaction "
+                               "ends, and would miss what others have written since."),
+                     errhint("Begin another transaction, and do this first.")));
+    }
+    MemoryContext caller = MemoryContextSwitchTo(TopTransactionContext);
+    CheckedBase *entry = palloc_object(CheckedBase);
+    *entry = {.base = base, .level = GetCurrentTransactionNestLevel()};
+    checked = lappend(checked, entry);
+    MemoryContextSwitchTo(caller);
+}
+
+void InitializeSnapshotChecks() {
+    RegisterXactCallback(OnTransactionEnd, nullptr);
+    RegisterSubXactCallback(OnSubTransactionEnd, nullptr);
+}
+
+} // namespace index_table

@@ -1,0 +1,213 @@
+# Shards and coordinator die at any step of a commit and of a drain: after the next drain everything is in step, and
+# nothing is there twice. And the worker drains by itself, when a shard is back, too. DRAIN_SEED and DRAIN_ROUNDS
+# repeat and lengthen a run.
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::RealBin/lib";
+use IndexTableTest;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $seed = $ENV{DRAIN_SEED} // int(rand(2**31));
+my $rounds = $ENV{DRAIN_ROUNDS} // 50;
+srand($seed);
+note "DRAIN_SEED=$seed DRAIN_ROUNDS=$rounds";
+
+# --- Servers --------------------------------------------------------------------------
+
+# A commit waits where somebody holds the advisory lock 1.
+my $shard_sql = q{
+	CREATE EXTENSION index_table;
+	CREATE TABLE people (id int PRIMARY KEY, shard int, email text, town text);
+	SELECT index_table.capture('people');
+	CREATE FUNCTION gate() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_advisory_xact_lock_shared(1); RETURN NULL; END';
+	CREATE CONSTRAINT TRIGGER gate AFTER INSERT OR UPDATE OR DELETE ON people DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION gate();};
+my $conf = "restart_after_crash = on\nindex_table.drain_naptime = 0\n";
+my @shards = map { new_node("shard$_", conf => $conf) } 0 .. 1;
+my $coordinator = new_node('coordinator',
+	conf => "$conf\nindex_table.vacuum_naptime = 1\nindex_table.shard_connect_timeout = '5s'\nshared_preload_libraries = 'index_table'\n");
+$_->safe_psql('postgres', $shard_sql) foreach @shards;
+$coordinator->safe_psql('postgres', 'CREATE EXTENSION index_table; CREATE EXTENSION postgres_fdw; CREATE TABLE people (id int NOT NULL, shard int, email text, town text) PARTITION BY LIST (shard);');
+foreach my $i (0 .. 1)
+{
+	my ($host, $port) = ($shards[$i]->host, $shards[$i]->port);
+	$coordinator->safe_psql('postgres', qq{
+		CREATE SERVER shard$i FOREIGN DATA WRAPPER postgres_fdw OPTIONS (host '$host', port '$port', dbname 'postgres');
+		CREATE USER MAPPING FOR CURRENT_USER SERVER shard$i;
+		CREATE FOREIGN TABLE people_$i PARTITION OF people FOR VALUES IN ($i) SERVER shard$i OPTIONS (schema_name 'public', table_name 'people');});
+}
+$coordinator->safe_psql('postgres', q{
+	INSERT INTO people SELECT i, i % 2, 'mail ' || i, 'Town ' || i % 9 FROM generate_series(1, 200) AS i;
+	SELECT index_table.create('people', 'email', is_unique => true, identity => 'id, shard');
+	SELECT index_table.create('people', 'town', 'partial', include => 'email', identity => 'id, shard', maintenance => 'deferred');});
+$coordinator->safe_psql('postgres', oracle_sql(
+	describe(name => 'people_by_email', base => 'people', key => ['b.email'], copies => [ 'id', 'shard' ], identity => 2, is_unique => 1),
+	describe(name => 'people_by_town', base => 'people', key => ['b.town'], copies => [ 'id', 'shard', 'email' ], identity => 2)));
+
+# --- Helpers --------------------------------------------------------------------------
+
+# A session that holds a lock; returns when it has it.
+sub hold
+{
+	my ($node, $sql, $query) = @_;
+	my $session = start_session($node, 'postgres', $sql);
+	$node->poll_query_until('postgres', $query) or die "no lock: $sql";
+	return $session;
+}
+
+# Ends it, if the server has not.
+sub release
+{
+	my ($session) = @_;
+	$session->{input} .= "\\q\n";
+	eval { end_session($session) };
+	return;
+}
+
+sub shut_gate
+{
+	my ($node) = @_;
+	return hold($node, 'SELECT pg_advisory_lock(1);', q{SELECT count(*) = 1 FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ExclusiveLock' AND granted AND objid = 1});
+}
+
+sub lock_table
+{
+	my ($node, $table) = @_;
+	return hold($node, "BEGIN; LOCK TABLE $table IN SHARE MODE;",
+		"SELECT count(*) = 1 FROM pg_locks WHERE relation = '$table'::regclass AND mode = 'ShareLock' AND granted");
+}
+
+# Kills what a command runs in: its backend, its server, or a shard; brings it back.
+sub crash
+{
+	my ($what, $command, $shard) = @_;
+	if ($what eq 'backend')
+	{
+		my $pid = $coordinator->safe_psql('postgres', "SELECT pid FROM pg_stat_activity WHERE query LIKE '%/* victim */%' AND pid <> pg_backend_pid() AND backend_type = 'client backend'");
+		kill 'KILL', $pid or die "no victim";
+	}
+	else
+	{
+		my $node = $what eq 'coordinator' ? $coordinator : $shards[$shard];
+		$node->stop('immediate');
+		$node->start;
+	}
+	eval { end_command($command) };
+	# A postmaster needs a moment to see that it must begin again.
+	foreach my $node ($coordinator, @shards)
+	{
+		$node->poll_query_until('postgres', 'SELECT true') or die "a server is gone";
+	}
+	return;
+}
+
+my $last = 1000;
+sub direct_change
+{
+	my ($i) = @_;
+	$last++;
+	my @changes = (
+		"INSERT INTO people SELECT $last * 10 + i, $i, 'direct ' || $last * 10 + i, 'Town ' || i FROM generate_series(0, 4) AS i",
+		"UPDATE people SET email = email || '.', town = 'Town ' || id % 4 WHERE id % 7 = $last % 7",
+		"UPDATE people SET id = id + 1000000 WHERE id % 50 = $last % 50 AND id < 1000000",
+		"DELETE FROM people WHERE id % 11 = $last % 11",
+		"WITH gone AS (DELETE FROM people WHERE id % 13 = $last % 13 RETURNING *) INSERT INTO people SELECT $last * 1000 + id % 1000, shard, email || '!', town FROM gone WHERE false",
+		"TRUNCATE people; INSERT INTO people SELECT $last * 10 + i, $i, 'anew ' || $last * 10 + i, 'Town ' || i FROM generate_series(0, 4) AS i");
+	$shards[$i]->safe_psql('postgres', $changes[ rand() < 0.1 ? 5 : int(rand(5)) ]);
+	return;
+}
+
+sub coordinator_change
+{
+	$last++;
+	return "INSERT INTO people SELECT $last * 10 + i, i % 2, 'mail ' || $last * 10 + i, 'New' FROM generate_series(0, 5) AS i;"
+	  . "UPDATE people SET email = email || ',', town = 'Moved' WHERE id % 10 = $last % 10;"
+	  . "DELETE FROM people WHERE id % 17 = $last % 17;";
+}
+
+sub drained_ok
+{
+	my ($label) = @_;
+	my $stderr;
+	foreach (1 .. 20)
+	{
+		(undef, undef, $stderr) = $coordinator->psql('postgres', 'CALL index_table.drain()');
+		my $pending = $coordinator->safe_psql('postgres', q{SELECT coalesce(sum(pending), -1) FROM index_table.queue WHERE error IS NULL});
+		last if $stderr eq '' && $pending eq '0';
+	}
+	is($stderr, '', "$label: drained");
+	is($coordinator->safe_psql('postgres', 'SELECT leaf, identity, error FROM index_table.undrained'), '', "$label: nothing refused");
+	oracle_ok($coordinator, 'postgres', "$label: in step", 0);
+	return;
+}
+
+# --- Rounds ---------------------------------------------------------------------------
+
+drained_ok('at first');
+my %steps = (
+	# The transaction is being committed on one shard: the other may have done so. Nothing is committed here.
+	commit => sub {
+		my ($what, $shard) = @_;
+		my $gate = shut_gate($shards[$shard]);
+		my $command = start_command($coordinator, '/* victim */ BEGIN;' . coordinator_change() . 'COMMIT;');
+		$shards[$shard]->poll_query_until('postgres', q{SELECT count(*) > 0 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted}) or die 'nobody waits';
+		# The shard goes on to commit what nobody waits for any more.
+		crash($what, $command, $shard);
+		release($gate);
+		$shards[$shard]->poll_query_until('postgres', q{SELECT count(*) = 0 FROM pg_locks WHERE locktype = 'advisory'}) or die 'somebody waits';
+	},
+	# Rows have been read, nothing is committed.
+	apply => sub {
+		my ($what, $shard) = @_;
+		my $lock = lock_table($coordinator, 'people_by_town');
+		my $command = start_command($coordinator, 'CALL index_table.drain() /* victim */');
+		$coordinator->poll_query_until('postgres', q{SELECT count(*) > 0 FROM pg_locks WHERE relation = 'people_by_town'::regclass AND NOT granted}) or die 'nobody waits';
+		if ($what eq 'shard') { $shards[$shard]->stop('immediate'); release($lock); $shards[$shard]->start; end_command($command); return; }
+		crash($what, $command, $shard);
+		release($lock);
+	},
+	# It is committed here, nothing is discarded there.
+	discard => sub {
+		my ($what, $shard) = @_;
+		my $lock = lock_table($shards[$shard], 'people_outbox');
+		my $command = start_command($coordinator, 'CALL index_table.drain() /* victim */');
+		$shards[$shard]->poll_query_until('postgres', q{SELECT count(*) > 0 FROM pg_locks WHERE relation = 'people_outbox'::regclass AND NOT granted}) or die 'nobody waits';
+		crash($what, $command, $shard);
+		release($lock);
+	});
+foreach my $round (1 .. $rounds)
+{
+	my $step = (sort keys %steps)[ int(rand(3)) ];
+	my $what = ('backend', 'coordinator', 'shard')[ int(rand(3)) ];
+	my $shard = int(rand(2));
+	# A drain of nothing would not come to the step.
+	$coordinator->psql('postgres', 'CALL index_table.drain()') if rand() < 0.5;
+	$shards[$shard]->safe_psql('postgres', "INSERT INTO people VALUES ($round + 500000, $shard, 'round $round', 'Round')");
+	direct_change(int(rand(2))) foreach 1 .. int(rand(3));
+	my $label = "round $round: $what dies at $step on $shard";
+	note $label;
+	$steps{$step}->($what, $shard);
+	direct_change(int(rand(2))) if rand() < 0.3;
+	drained_ok($label);
+}
+
+# --- The worker -----------------------------------------------------------------------
+
+$coordinator->append_conf('postgresql.conf', 'index_table.drain_naptime = 1');
+$coordinator->restart;
+$shards[0]->safe_psql('postgres', "INSERT INTO people VALUES (900001, 0, 'worker 1', 'Worker')");
+ok($coordinator->poll_query_until('postgres', q{SELECT count(*) = 1 FROM people_by_town WHERE town = 'Worker'}), 'the worker drains');
+$shards[0]->stop('immediate');
+$shards[1]->safe_psql('postgres', "INSERT INTO people VALUES (900002, 1, 'worker 2', 'Worker')");
+ok($coordinator->poll_query_until('postgres', q{SELECT count(*) = 2 FROM people_by_town WHERE town = 'Worker'}), 'a shard that is down keeps no other waiting');
+ok($coordinator->poll_query_until('postgres', q{SELECT error IS NOT NULL AND tries > 0 FROM index_table.queue WHERE index_table = 'people_by_town'::regclass AND partition = 'people_0'::regclass}), 'it is shown');
+$shards[0]->start;
+$shards[0]->safe_psql('postgres', "INSERT INTO people VALUES (900003, 0, 'worker 3', 'Worker')");
+is($coordinator->safe_psql('postgres', "SELECT index_table.wait_caught_up('people_by_town', '100 s')"), 't', 'and drained when it is back');
+is($coordinator->safe_psql('postgres', q{SELECT count(*) FROM people_by_town WHERE town = 'Worker'}), '3', 'its rows are there');
+drained_ok('after the worker');
+
+done_testing();
