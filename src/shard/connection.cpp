@@ -150,8 +150,11 @@ void Configure(ShardConnection *self) {
 bool IsAlive(ShardConnection *self) {
     if (self->is_outdated || PQstatus(self->conn) != CONNECTION_OK)
         return false;
-    // A shard that was stopped has said so by now.
-    return PQconsumeInput(self->conn) == 1 && PQstatus(self->conn) == CONNECTION_OK;
+    // A shard that was stopped has said so by now: its last words, then the end.
+    for (int i = 0; i < 2; i++)
+        if (PQconsumeInput(self->conn) != 1 || PQstatus(self->conn) != CONNECTION_OK)
+            return false;
+    return true;
 }
 
 ShardConnection *FindConnection(Oid mapping, Oid user) {
