@@ -23,7 +23,7 @@ void Release(void *argument) {
 
 void Send(PipelinedAsk *ask, Oid user) {
     ask->connection = OpenConnection(ask->table, user);
-    SendStatement(ask->connection, ask->sql, ask->parameter_count, ask->values);
+    SendRepeatedly(ask->connection, ask->sql, ask->parameter_count, ask->values);
     PQsetSingleRowMode(LibpqConnection(ask->connection));
 }
 
@@ -64,11 +64,13 @@ void OnLost(const Run *run, PipelinedAsk *ask) {
 
 // --- Taking what comes -------------------------------------------------------
 
-// Columns that are joined by UNION ALL, and have different types in different tables.
-bool IsTypeMismatch(const PGresult *result) {
+// Whether what was asked can be had by asking otherwise: columns that are joined by UNION ALL have
+// different types in different tables, or a plan that the server has kept is outdated.
+bool CanBeAskedOtherwise(PipelinedAsk *ask, const PGresult *result) {
     const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
-    return state && (strcmp(state, "42804") == 0 || strcmp(state, "42846") == 0 ||
-                     strcmp(state, "42P21") == 0);
+    return ForgetPlans(ask->connection, state) ||
+           (state && (strcmp(state, "42804") == 0 || strcmp(state, "42846") == 0 ||
+                      strcmp(state, "42P21") == 0));
 }
 
 void TakeRows(const Run *run, PipelinedAsk *ask, const PGresult *result) {
@@ -93,7 +95,7 @@ void TakeResult(const Run *run, PipelinedAsk *ask) {
     default:
         if (PQstatus(LibpqConnection(ask->connection)) != CONNECTION_OK)
             break; // seen to afterwards
-        if (ask->rows > 0 || !IsTypeMismatch(result))
+        if (ask->rows > 0 || !CanBeAskedOtherwise(ask, result))
             RaiseRemoteError(ask->connection, result);
         ask->is_rejected = true;
     }

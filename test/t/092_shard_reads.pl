@@ -258,6 +258,14 @@ $shards[1]->restart;
 $session->{input} .= "$everywhere;\n\\q\n";
 is(end_session($session), "$expected\nready\n$expected\n", 'the session goes on after a shard was restarted');
 
+# Plans that a shard has kept do not outlive what they were made of.
+$session = start_session($coordinator, 'postgres', "$everywhere;\n" x 5 . "\\echo ready");
+$session->{run}->pump until $session->{output} =~ /ready/;
+$shards[0]->safe_psql('postgres', 'ALTER TABLE remote_0 ALTER COLUMN doc TYPE text; ALTER TABLE remote_2 ALTER COLUMN doc TYPE text');
+$session->{input} .= "$everywhere;\n" x 5 . "\\q\n";
+is(end_session($session), "$expected\n" x 5 . "ready\n" . "$expected\n" x 5, 'columns that change on the shard');
+$shards[0]->safe_psql('postgres', 'ALTER TABLE remote_0 ALTER COLUMN doc TYPE jsonb USING doc::jsonb; ALTER TABLE remote_2 ALTER COLUMN doc TYPE jsonb USING doc::jsonb');
+
 # --- A shard is down -----------------------------------------------------------------
 
 my ($local, $on_first, $on_second) = map { $coordinator->safe_psql('postgres', "SELECT min(email) FROM $_ WHERE email IS NOT NULL") } 'people_3', 'people_0', 'people_1';
