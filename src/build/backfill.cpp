@@ -26,8 +26,12 @@ void Load(Relation base, const IndexTable *table, Oid leaf, Snapshot snapshot, b
     // Entries that carry copies are read from the heap by key, so they are loaded in that order.
     // The others are all in the B-tree, whose build sorts them anyhow.
     bool is_sorted = table->include_count > 0;
-    char *sql = psprintf("%s%s", RecomputationQuery(base, table, "$1", leaf),
-                         is_sorted ? OrderByEntry(table) : "");
+    char *sql = RecomputationQuery(base, table, "$1", leaf);
+    // Servers that were asked to sort would be waited for one after the other.
+    if (is_sorted && HasForeign(FindLeaves(RelationGetRelid(base), NoLock)))
+        sql = psprintf("SELECT * FROM (%s OFFSET 0) AS r", sql);
+    if (is_sorted)
+        sql = psprintf("%s%s", sql, OrderByEntry(table));
     int guc_level = NewGUCNestLevel();
     UseMaintenanceSettings();
     if (SPI_connect() != SPI_OK_CONNECT)

@@ -2,6 +2,7 @@
 
 #include "scan/identity_map.h"
 #include "scan/shard_access.h"
+#include "shard/attempt.h"
 #include "shard/pipelined.h"
 #include "shard/remote_run.h"
 
@@ -100,7 +101,7 @@ Datum MakeArray(const ShardRows *rows, const Wanted *wanted, int column) {
     return PointerGetDatum(construct_array(elements, wanted->count, type, length, by_value, align));
 }
 
-void FetchThroughExecutor(ShardRows *rows, Wanted *const *wanted, int count) {
+void FetchAtOnce(ShardRows *rows, Wanted *const *wanted, int count) {
     Oid *leaves = palloc_array(Oid, count);
     ParamListInfo parameters = MakeParameters(rows->query, count);
     for (int i = 0; i < count; i++) {
@@ -116,6 +117,12 @@ void FetchThroughExecutor(ShardRows *rows, Wanted *const *wanted, int count) {
         TakeRow(rows, leaves[number], values, nulls);
     EndRemoteRun(run);
     rows->statements += count;
+}
+
+void FetchThroughExecutor(ShardRows *rows, List *wanted) {
+    for (int i = 0; i < list_length(wanted); i += kLeavesAtOnce)
+        FetchAtOnce(rows, reinterpret_cast<Wanted *const *>(&wanted->elements[i]),
+                    Min(kLeavesAtOnce, list_length(wanted) - i));
 }
 
 // --- All servers at once -----------------------------------------------------
@@ -271,6 +278,29 @@ List *FetchPipelined(ShardRows *rows, List *wanted) {
 
 // --- Both ways ---------------------------------------------------------------
 
+// Server after server, for each may fail by itself.
+void FetchReachable(ShardRows *rows, List *wanted) {
+    while (wanted != NIL) {
+        ServerAsk server = {.rows = rows};
+        List *others = NIL;
+        ListCell *cell;
+        foreach (cell, wanted) {
+            Wanted *one = static_cast<Wanted *>(lfirst(cell));
+            Oid id = GetForeignTable(one->leaf)->serverid;
+            if (server.wanted == NIL)
+                server.server = id;
+            if (id == server.server)
+                server.wanted = lappend(server.wanted, one);
+            else
+                others = lappend(others, one);
+        }
+        if (list_member_oid(rows->unreachable, server.server) ||
+            TryToReach([&] { FetchThroughExecutor(rows, server.wanted); }))
+            LeaveOut(rows, &server);
+        wanted = others;
+    }
+}
+
 int CompareWanted(const ListCell *a, const ListCell *b) {
     Oid left = static_cast<Wanted *>(lfirst(a))->leaf;
     Oid right = static_cast<Wanted *>(lfirst(b))->leaf;
@@ -393,9 +423,10 @@ void FetchBatch(ShardRows *rows) {
     list_sort(wanted, CompareWanted);
     if (MayPipeline())
         wanted = FetchPipelined(rows, wanted);
-    for (int i = 0; i < list_length(wanted); i += kLeavesAtOnce)
-        FetchThroughExecutor(rows, reinterpret_cast<Wanted *const *>(&wanted->elements[i]),
-                             Min(kLeavesAtOnce, list_length(wanted) - i));
+    if (SkipsUnreachable())
+        FetchReachable(rows, wanted);
+    else
+        FetchThroughExecutor(rows, wanted);
     MemoryContextSwitchTo(caller);
     MemoryContextDelete(memory);
 }

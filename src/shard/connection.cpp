@@ -13,9 +13,12 @@ struct ShardConnection {
     Oid user;
     uint32 server_hash;
     uint32 mapping_hash;
-    char *server; // name
-    Oid table;    // of the latest call, for errors
-    PGconn *conn; // null: none
+    char *server;         // name
+    Oid table;            // of the latest call, for errors
+    PGconn *conn;         // null: none
+    MemoryContext memory; // of the statements; null: none was sent repeatedly
+    HTAB *statements;     // Statement
+    bool sends_prepared;  // what was sent is one of those
     bool is_outdated;
     bool is_reused;
     bool is_busy; // connecting, or a statement's result was not received
@@ -25,11 +28,23 @@ struct ShardConnection {
 
 namespace {
 
+// A statement that was sent repeatedly; its number names what was prepared of it.
+struct Statement {
+    uint64 hash; // of its text; hash key
+    char *sql;
+    int number;
+    int uses;
+    bool is_prepared;
+};
+
 constinit ShardConnection *connections = nullptr;
 constinit int connect_timeout = 10000; // milliseconds; 0: none
 constinit int statement_timeout = 60000;
 
 void Close(ShardConnection *self) {
+    if (self->memory)
+        MemoryContextDelete(self->memory);
+    self->memory = nullptr;
     if (self->conn) {
         PQfinish(self->conn);
         ReleaseExternalFD();
@@ -150,8 +165,11 @@ void Configure(ShardConnection *self) {
 bool IsAlive(ShardConnection *self) {
     if (self->is_outdated || PQstatus(self->conn) != CONNECTION_OK)
         return false;
-    // A shard that was stopped has said so by now.
-    return PQconsumeInput(self->conn) == 1 && PQstatus(self->conn) == CONNECTION_OK;
+    // A shard that was stopped has said so by now: its last words, then the end.
+    for (int i = 0; i < 2; i++)
+        if (PQconsumeInput(self->conn) != 1 || PQstatus(self->conn) != CONNECTION_OK)
+            return false;
+    return true;
 }
 
 ShardConnection *FindConnection(Oid mapping, Oid user) {
@@ -215,8 +233,12 @@ void OnTransactionEnd(XactEvent event, void *) {
 }
 
 void OnSubTransactionEnd(SubXactEvent event, SubTransactionId, SubTransactionId, void *) {
+    int level = GetCurrentTransactionNestLevel();
     if (event == SUBXACT_EVENT_ABORT_SUB)
-        CloseBusy(GetCurrentTransactionNestLevel());
+        CloseBusy(level);
+    if (event == SUBXACT_EVENT_COMMIT_SUB)
+        for (ShardConnection *self = connections; self; self = self->next)
+            self->level = Min(self->level, level - 1);
 }
 
 void OnInvalidation(Datum, int cache, uint32 hash) {
@@ -273,17 +295,51 @@ ShardConnection *OpenConnection(Oid foreign_table, Oid user) {
     return self;
 }
 
-void SendStatement(ShardConnection *self, const char *sql, int count, const char *const *values) {
+namespace {
+
+void BeginSending(ShardConnection *self) {
     if (self->is_busy || !self->conn)
         elog(ERROR, "the connection to server \"%s\" cannot be used", self->server);
     BeginWork(self, statement_timeout);
-    if (!PQsendQueryParams(self->conn, sql, count, nullptr, values, nullptr, nullptr, 0))
-        RaiseLost(self, Trimmed(PQerrorMessage(self->conn)));
-    if (PQflush(self->conn) < 0) // the rest when the result is received
+    self->sends_prepared = false;
+}
+
+void EndSending(ShardConnection *self, int sent) {
+    if (!sent || PQflush(self->conn) < 0) // the rest when the result is received
         RaiseLost(self, Trimmed(PQerrorMessage(self->conn)));
 }
 
-PGresult *ReceiveResult(ShardConnection *self) {
+// Null where there are too many.
+Statement *FindStatement(ShardConnection *self, const char *sql) {
+    constexpr int kStatements = 200;
+    if (!self->memory) {
+        self->memory = AllocSetContextCreate(TopMemoryContext, "index_table statements of shards",
+                                             ALLOCSET_SMALL_SIZES);
+        HASHCTL control = {};
+        control.keysize = sizeof(uint64);
+        control.entrysize = sizeof(Statement);
+        control.hcxt = self->memory;
+        self->statements = hash_create("index_table statements of shards", 32, &control,
+                                       HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+    }
+    uint64 hash = hash_bytes_extended(reinterpret_cast<const unsigned char *>(sql), strlen(sql), 0);
+    bool found;
+    bool has_room = hash_get_num_entries(self->statements) < kStatements;
+    Statement *statement = static_cast<Statement *>(
+        hash_search(self->statements, &hash, has_room ? HASH_ENTER : HASH_FIND, &found));
+    if (statement && !found)
+        *statement = {.hash = hash,
+                      .sql = MemoryContextStrdup(self->memory, sql),
+                      .number = static_cast<int>(hash_get_num_entries(self->statements))};
+    return statement && strcmp(statement->sql, sql) == 0 ? statement : nullptr;
+}
+
+char *NameOf(const Statement *statement) {
+    return psprintf("index_table_%d", statement->number);
+}
+
+// What was sent is answered by, an error too.
+PGresult *ReceiveAny(ShardConnection *self) {
     HeldResult *held = palloc0_object(HeldResult);
     held->callback = {.func = ClearResult, .arg = held};
     MemoryContextRegisterResetCallback(CurrentMemoryContext, &held->callback);
@@ -303,10 +359,55 @@ PGresult *ReceiveResult(ShardConnection *self) {
         held->result = result;
     }
     self->is_busy = false;
-    ExecStatusType status = PQresultStatus(held->result);
-    if (status != PGRES_TUPLES_OK && status != PGRES_COMMAND_OK)
-        RaiseRemote(self, held->result);
     return held->result;
+}
+
+} // namespace
+
+void SendRepeatedly(ShardConnection *self, const char *sql, int count, const char *const *values) {
+    constexpr int kPreparedFrom = 3; // preparing costs a round trip of its own
+    Statement *statement = FindStatement(self, sql);
+    if (!statement || ++statement->uses < kPreparedFrom) {
+        SendStatement(self, sql, count, values);
+        return;
+    }
+    if (!statement->is_prepared) {
+        BeginSending(self);
+        EndSending(self, PQsendPrepare(self->conn, NameOf(statement), sql, 0, nullptr));
+        statement->is_prepared = PQresultStatus(ReceiveAny(self)) == PGRES_COMMAND_OK;
+    }
+    if (!statement->is_prepared) {
+        statement->uses = 0;
+        SendStatement(self, sql, count, values); // what is wrong with it will be said
+        return;
+    }
+    BeginSending(self);
+    self->sends_prepared = true;
+    EndSending(self, PQsendQueryPrepared(self->conn, NameOf(statement), count, values, nullptr,
+                                         nullptr, 0));
+}
+
+bool ForgetPlans(ShardConnection *self, const char *state) {
+    // It returns other types by now; or another session answers, behind a pooler.
+    bool explains = self->sends_prepared && state &&
+                    (strcmp(state, "0A000") == 0 || strcmp(state, "26000") == 0);
+    if (explains)
+        self->is_outdated = true;
+    return explains;
+}
+
+void SendStatement(ShardConnection *self, const char *sql, int count, const char *const *values) {
+    BeginSending(self);
+    EndSending(self,
+               PQsendQueryParams(self->conn, sql, count, nullptr, values, nullptr, nullptr, 0));
+}
+
+PGresult *ReceiveResult(ShardConnection *self) {
+    PGresult *result = ReceiveAny(self);
+    ExecStatusType status = PQresultStatus(result);
+    if (status != PGRES_TUPLES_OK && status != PGRES_COMMAND_OK)
+        RaiseRemote(self, result);
+    return result;
 }
 
 PGresult *Execute(ShardConnection *self, const char *sql, int count, const char *const *values) {

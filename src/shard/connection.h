@@ -33,6 +33,13 @@ ShardConnection *OpenConnection(Oid foreign_table, Oid user = InvalidOid);
 // Statements sent to several connections run at the same time.
 void SendStatement(ShardConnection *connection, const char *sql, int count,
                    const char *const *values);
+// The same for a statement that may be sent often: from the third time on the shard keeps its plan.
+void SendRepeatedly(ShardConnection *connection, const char *sql, int count,
+                    const char *const *values);
+// A plan that was kept will not do: whether that explains an error, of which SQLSTATE `state`
+// tells. The connection will be made anew.
+bool ForgetPlans(ShardConnection *connection, const char *state);
+
 // Waits for what was sent and returns its result, in text form. The result is cleared together with
 // the current memory context.
 PGresult *ReceiveResult(ShardConnection *connection);

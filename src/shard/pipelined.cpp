@@ -1,6 +1,7 @@
 #include "shard/pipelined.h"
 
 #include "compat/compat.h"
+#include "shard/attempt.h"
 #include "shard/connection.h"
 
 namespace index_table {
@@ -22,39 +23,8 @@ void Release(void *argument) {
 
 void Send(PipelinedAsk *ask, Oid user) {
     ask->connection = OpenConnection(ask->table, user);
-    SendStatement(ask->connection, ask->sql, ask->parameter_count, ask->values);
+    SendRepeatedly(ask->connection, ask->sql, ask->parameter_count, ask->values);
     PQsetSingleRowMode(LibpqConnection(ask->connection));
-}
-
-bool IsAboutConnections(int state) {
-    return ERRCODE_TO_CATEGORY(state) == ERRCODE_CONNECTION_EXCEPTION;
-}
-
-// Send(), but that the server cannot be reached is a problem of the ask's.
-void TrySend(PipelinedAsk *ask, Oid user) {
-    MemoryContext caller = CurrentMemoryContext;
-    ResourceOwner owner = CurrentResourceOwner;
-    BeginInternalSubTransaction(nullptr);
-    MemoryContextSwitchTo(caller);
-    PG_TRY();
-    {
-        Send(ask, user);
-        ReleaseCurrentSubTransaction();
-    }
-    PG_CATCH();
-    {
-        MemoryContextSwitchTo(caller);
-        ErrorData *error = CopyErrorData();
-        if (!IsAboutConnections(error->sqlerrcode))
-            PG_RE_THROW();
-        FlushErrorState();
-        RollbackAndReleaseCurrentSubTransaction();
-        ask->problem = error->message;
-        ask->is_done = true;
-    }
-    PG_END_TRY();
-    MemoryContextSwitchTo(caller);
-    CurrentResourceOwner = owner;
 }
 
 struct Run {
@@ -68,9 +38,10 @@ struct Run {
 
 void Start(const Run *run, PipelinedAsk *ask) {
     if (run->skip)
-        TrySend(ask, run->user);
+        ask->problem = TryToReach([=] { Send(ask, run->user); });
     else
         Send(ask, run->user);
+    ask->is_done = ask->problem != nullptr;
 }
 
 void GiveUp(const Run *run, PipelinedAsk *ask, const char *reason) {
@@ -93,11 +64,13 @@ void OnLost(const Run *run, PipelinedAsk *ask) {
 
 // --- Taking what comes -------------------------------------------------------
 
-// Columns that are joined by UNION ALL, and have different types in different tables.
-bool IsTypeMismatch(const PGresult *result) {
+// Whether what was asked can be had by asking otherwise: columns that are joined by UNION ALL have
+// different types in different tables, or a plan that the server has kept is outdated.
+bool CanBeAskedOtherwise(PipelinedAsk *ask, const PGresult *result) {
     const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
-    return state && (strcmp(state, "42804") == 0 || strcmp(state, "42846") == 0 ||
-                     strcmp(state, "42P21") == 0);
+    return ForgetPlans(ask->connection, state) ||
+           (state && (strcmp(state, "42804") == 0 || strcmp(state, "42846") == 0 ||
+                      strcmp(state, "42P21") == 0));
 }
 
 void TakeRows(const Run *run, PipelinedAsk *ask, const PGresult *result) {
@@ -122,7 +95,7 @@ void TakeResult(const Run *run, PipelinedAsk *ask) {
     default:
         if (PQstatus(LibpqConnection(ask->connection)) != CONNECTION_OK)
             break; // seen to afterwards
-        if (ask->rows > 0 || !IsTypeMismatch(result))
+        if (ask->rows > 0 || !CanBeAskedOtherwise(ask, result))
             RaiseRemoteError(ask->connection, result);
         ask->is_rejected = true;
     }

@@ -22,7 +22,7 @@ struct PipelinedAsk {
     uint64 rows;
     bool is_done;
     const char *problem; // why the server could not be reached; null: it could
-    bool is_rejected;    // types differ in the tables that it joins by UNION ALL; no rows came
+    bool is_rejected;    // the server understands it in no such way as this; no rows came
 };
 
 // Takes a row: values in text form, null for NULL.

@@ -185,6 +185,8 @@ oracle_ok($coordinator, 'postgres', 'afterwards');
 
 # A shard commits first: others find rows whose entries are not committed here. The coordinator's commit
 # is held up by a standby that does not exist.
+my @on_shards = split /\n/, $coordinator->safe_psql('postgres',
+	q{SELECT i FROM generate_series(3001, 3100) i, LATERAL index_table.shard_of('c', i) s WHERE s.server IS NOT NULL ORDER BY s.server DESC, i LIMIT 3});
 my @gap = (
 	[ "INSERT INTO c VALUES (3001, 'gap', 'Gap', '{gap}', 9)", "DELETE FROM c WHERE id = 3001" ],
 	[ "INSERT INTO c VALUES (3002, 'gap2', 'Gap', '{gap}', 9)", "UPDATE c SET email = 'gap3', town = 'Gone', tags = '{x}' WHERE id = 3002" ],
@@ -193,7 +195,7 @@ my @gap = (
 	[ "INSERT INTO c VALUES (3003, 'gap', 'Gap', '{gap}', 9)", "DELETE FROM c WHERE id = 3003; INSERT INTO c VALUES (3003, 'gap', 'Gap', '{gap}', 9)" ]);
 foreach my $gap (@gap)
 {
-	my ($change, $other) = @$gap;
+	my ($change, $other) = map { s/(300)(\d)/$on_shards[$2 - 1]/gr } @$gap;
 	$coordinator->safe_psql('postgres', "ALTER SYSTEM SET synchronous_standby_names = 'nobody'");
 	$coordinator->reload;
 	wait_for("current_setting('synchronous_standby_names') = 'nobody'");
@@ -219,9 +221,9 @@ SELECT pg_advisory_lock(2);
 SELECT index_table.create('c', 'num', identity => 'id', name => 'two');
 SELECT index_table.drop('one'), index_table.drop('two');});
 wait_for("EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND objid = 2 AND NOT granted)");
-$_->restart foreach @shards;
+$_->safe_psql('postgres', "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name IN ('index_table', 'postgres_fdw')") foreach @shards;
 release(2, $holder);
-unlike(end_session($session), qr/ERROR/, 'a session goes on after its shards were restarted');
+unlike(end_session($session), qr/ERROR/, 'a session goes on after its connections were lost');
 
 # A statement that waits on the shard.
 $holder = hold(3);
@@ -236,12 +238,12 @@ SET statement_timeout = '1s';
 SELECT index_table.create('c', 'num', identity => 'id', name => 'two');
 SELECT index_table.drop('one');});
 wait_for("EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND objid = 3 AND NOT granted)");
-my $lock = start_session($shards[0], 'postgres', "BEGIN; LOCK TABLE pg_catalog.pg_index; SELECT pg_sleep(8);");
-$shards[0]->poll_query_until('postgres', "SELECT EXISTS (SELECT FROM pg_locks WHERE relation = 2610 AND mode = 'AccessExclusiveLock' AND granted)");
+my $lock = start_session($shards[0], 'postgres', "BEGIN; LOCK TABLE pg_catalog.pg_inherits; SELECT pg_sleep(8);");
+$shards[0]->poll_query_until('postgres', "SELECT EXISTS (SELECT FROM pg_locks WHERE relation = 2611 AND mode = 'AccessExclusiveLock' AND granted)");
 release(3, $holder);
 my $output = end_session($session);
 like($output, qr/ERROR:  08006: lost the connection to server "s1" of foreign table "c_0"\n.*index_table.shard_timeout/, 'a shard that does not answer in time');
-like($output, qr/ERROR:  (57014|08001)/, 'a statement that waits for a shard is cancelled');
+like($output, qr/ERROR:  57014/, 'a statement that waits for a shard is cancelled');
 end_session($lock);
 
 # One that takes connections, and says nothing.
