@@ -86,9 +86,15 @@ const Captured *FindCaptured(Relation rel) {
         return reinterpret_cast<Captured *>(found);
     if (!OidIsValid(ExtensionSchema()))
         return nullptr;
+    Oid root = CapturedRoot(relid);
+    return OidIsValid(root) ? Load(rel, root, QueueOf(root)) : nullptr;
+}
+
+Oid CapturedRoot(Oid relid) {
+    if (OidIsValid(QueueOf(relid)))
+        return relid;
     Oid root = RootOf(relid);
-    Oid queue = QueueOf(root);
-    return OidIsValid(queue) ? Load(rel, root, queue) : nullptr;
+    return root != relid && OidIsValid(QueueOf(root)) ? root : InvalidOid;
 }
 
 Oid QueueOf(Oid captured) {

@@ -36,6 +36,10 @@ struct Captured {
 // transaction ends. Raises 55000 where the queue is not what capture() made.
 const Captured *FindCaptured(Relation rel);
 
+// The table that a relation is captured with: itself, or the topmost table that it is a partition
+// of; InvalidOid where it is not captured. Not cached.
+Oid CapturedRoot(Oid relid);
+
 // As recorded, not cached. InvalidOid: not captured, no queue.
 Oid QueueOf(Oid captured);
 Oid CapturedBy(Oid queue);

@@ -255,7 +255,13 @@ bool EnsureIdentityIndexes(const ShardQueue *queue) {
         table_close(rel, AccessShareLock);
         if (found)
             continue;
-        Execute(sql.data);
+        // One drain of several partitions creates it.
+        LockRelationOid(table->relid, ShareUpdateExclusiveLock);
+        rel = table_open(table->relid, NoLock);
+        found = OidIsValid(FindIdentityIndex(rel, attnos));
+        table_close(rel, NoLock);
+        if (!found)
+            Execute(sql.data);
         created = true;
     }
     return created;

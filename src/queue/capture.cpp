@@ -9,23 +9,32 @@ namespace index_table {
 namespace {
 
 // Statement triggers do not fire where logical replication applies changes, row triggers fire only
-// there: in every session one of them does.
+// there: in every session one of them does. Statements that change the parent of a partition do not
+// fire its statement triggers: one that is captured by itself has a row trigger for every session.
 struct CaptureTrigger {
     const char *name;
     const char *definition;
-    const char *enable; // as CaptureTriggerMode() says
-    bool is_cloned;     // by PostgreSQL, to partitions
+    char mode;
+    bool on_root;
+    bool on_members; // other than those that PostgreSQL clones
+    bool on_lone_partition;
 };
 constexpr CaptureTrigger kTriggers[] = {
     {"index_table_capture_insert",
-     "INSERT ON %s REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT", "", false},
+     "INSERT ON %s REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT", TRIGGER_FIRES_ON_ORIGIN,
+     true, true, false},
     {"index_table_capture_update",
-     "UPDATE ON %s REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows FOR EACH STATEMENT", "",
-     false},
+     "UPDATE ON %s REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows FOR EACH STATEMENT",
+     TRIGGER_FIRES_ON_ORIGIN, true, true, false},
     {"index_table_capture_delete",
-     "DELETE ON %s REFERENCING OLD TABLE AS old_rows FOR EACH STATEMENT", "", false},
-    {"index_table_capture_truncate", "TRUNCATE ON %s FOR EACH STATEMENT", "ALWAYS", false},
-    {"index_table_capture_row", "INSERT OR UPDATE OR DELETE ON %s FOR EACH ROW", "REPLICA", true},
+     "DELETE ON %s REFERENCING OLD TABLE AS old_rows FOR EACH STATEMENT", TRIGGER_FIRES_ON_ORIGIN,
+     true, true, false},
+    {"index_table_capture_truncate", "TRUNCATE ON %s FOR EACH STATEMENT", TRIGGER_FIRES_ALWAYS,
+     true, true, true},
+    {"index_table_capture_row", "INSERT OR UPDATE OR DELETE ON %s FOR EACH ROW",
+     TRIGGER_FIRES_ON_REPLICA, true, false, false},
+    {"index_table_capture_each_row", "INSERT OR UPDATE OR DELETE ON %s FOR EACH ROW",
+     TRIGGER_FIRES_ALWAYS, false, false, true},
 };
 
 [[noreturn]] void RaiseUncapturable(Relation rel, const char *why, const char *hint) {
@@ -46,11 +55,14 @@ void CheckTable(Relation rel) {
         RaiseUncapturable(rel, "It is a system table.", nullptr);
     if (OidIsValid(RecordedBase(relid)) || OidIsValid(CapturedBy(relid)))
         RaiseUncapturable(rel, "It is an index table or a queue.", nullptr);
-    if (rel->rd_rel->relispartition)
-        RaiseUncapturable(rel,
-                          "It is a partition: rows written to its parent do not fire its triggers.",
-                          psprintf("Capture \"%s\".", get_rel_name(RootOf(relid))));
-    if (has_superclass(relid) ||
+    bool is_partition = rel->rd_rel->relispartition;
+    if (is_partition && kind == RELKIND_PARTITIONED_TABLE)
+        RaiseUncapturable(
+            rel, "It is a partition that has partitions.",
+            psprintf("Capture its partitions, or \"%s\".", get_rel_name(RootOf(relid))));
+    if (is_partition && OidIsValid(CapturedRoot(RootOf(relid))))
+        RaiseUncapturable(rel, "It is captured with the table that it is a partition of.", nullptr);
+    if ((has_superclass(relid) && !is_partition) ||
         (kind == RELKIND_RELATION && find_inheritance_children(relid, NoLock) != NIL))
         RaiseUncapturable(rel, "It inherits from other tables, or they from it.",
                           "Use declarative partitioning.");
@@ -62,6 +74,11 @@ void CheckTable(Relation rel) {
         if (get_rel_persistence(lfirst_oid(cell)) != RELPERSISTENCE_PERMANENT)
             RaiseUncapturable(rel, "It is temporary or unlogged: rows go untold.",
                               "Use ALTER TABLE ... SET LOGGED.");
+        if (lfirst_oid(cell) != relid && OidIsValid(QueueOf(lfirst_oid(cell))))
+            RaiseUncapturable(rel,
+                              psprintf("Its partition \"%s\" is captured by itself.",
+                                       get_rel_name(lfirst_oid(cell))),
+                              "End that with index_table.release().");
     }
 }
 
@@ -187,9 +204,12 @@ Oid Capture(Oid relid, const char *identity) {
     LeaveOwner(owner);
     RecordDependencies(relid, queue, attnos);
     InsertCaptured(relid, queue, names);
+    bool is_partition = rel->rd_rel->relispartition;
     relation_close(rel, NoLock); // DDL refuses a table that this session has open
     foreach (cell, tree)
-        CreateCaptureTriggers(lfirst_oid(cell), lfirst_oid(cell) == relid);
+        CreateCaptureTriggers(lfirst_oid(cell), is_partition ? CapturedAs::LonePartition
+                                                : lfirst_oid(cell) == relid ? CapturedAs::Root
+                                                                            : CapturedAs::Member);
     return queue;
 }
 
@@ -215,34 +235,41 @@ void Release(Oid relid) {
 
 } // namespace
 
-void CreateCaptureTriggers(Oid relid, bool is_root) {
+void CreateCaptureTriggers(Oid relid, CapturedAs role) {
     // A partition may belong to another role than its table.
     OwnerContext owner = EnterOwner(RelationOwner(relid));
     const char *name = QualifiedName(relid);
     for (const CaptureTrigger &trigger : kTriggers) {
-        if ((trigger.is_cloned && !is_root) ||
-            OidIsValid(get_trigger_oid(relid, trigger.name, true)))
+        bool is_wanted = role == CapturedAs::Root     ? trigger.on_root
+                         : role == CapturedAs::Member ? trigger.on_members
+                                                      : trigger.on_lone_partition;
+        if (!is_wanted || OidIsValid(get_trigger_oid(relid, trigger.name, true)))
             continue;
         Execute(psprintf("CREATE TRIGGER %s AFTER %s EXECUTE FUNCTION index_table.enqueue()",
                          trigger.name, psprintf(trigger.definition, name)));
-        Execute(
-            psprintf("ALTER TABLE %s ENABLE %s TRIGGER %s", name, trigger.enable, trigger.name));
+        const char *mode = trigger.mode == TRIGGER_FIRES_ALWAYS       ? "ALWAYS"
+                           : trigger.mode == TRIGGER_FIRES_ON_REPLICA ? "REPLICA"
+                                                                      : "";
+        Execute(psprintf("ALTER TABLE %s ENABLE %s TRIGGER %s", name, mode, trigger.name));
         Execute(psprintf("ALTER TRIGGER %s ON %s DEPENDS ON EXTENSION index_table", trigger.name,
                          name));
     }
     LeaveOwner(owner);
 }
 
-char CaptureTriggerMode(int16 type) {
-    if (TRIGGER_FOR_ROW(type))
-        return TRIGGER_FIRES_ON_REPLICA;
-    return TRIGGER_FOR_TRUNCATE(type) ? TRIGGER_FIRES_ALWAYS : TRIGGER_FIRES_ON_ORIGIN;
+char CaptureTriggerMode(const char *name) {
+    for (const CaptureTrigger &trigger : kTriggers)
+        if (strcmp(trigger.name, name) == 0)
+            return trigger.mode;
+    return TRIGGER_FIRES_ON_ORIGIN; // somebody's own
 }
 
+// Clones go with what they are clones of.
 void DropCaptureTriggers(Oid relid) {
     for (const CaptureTrigger &trigger : kTriggers) {
         Oid oid = get_trigger_oid(relid, trigger.name, true);
-        if (!OidIsValid(oid) || (trigger.is_cloned && get_rel_relispartition(relid)))
+        bool is_cloned = trigger.on_root && !trigger.on_members && get_rel_relispartition(relid);
+        if (!OidIsValid(oid) || is_cloned)
             continue;
         ObjectAddress address;
         ObjectAddressSet(address, TriggerRelationId, oid);

@@ -100,7 +100,9 @@ void WithDrainedLeaf(Oid relid, Body body) {
         return;
     LockDatabaseObject(RelationRelationId, relid, kDrainLock, ExclusiveLock);
     OwnerContext owner = EnterOwner(RelationOwner(number->base));
+    PushActiveSnapshot(GetTransactionSnapshot()); // a worker has none
     body(rel);
+    PopActiveSnapshot();
     LeaveOwner(owner);
     relation_close(rel, NoLock);
 }

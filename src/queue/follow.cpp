@@ -36,6 +36,12 @@ bool IsIdentityColumn(Oid captured, const char *name) {
     return false;
 }
 
+// Whether a table is captured with another, or is a captured partition of it.
+bool IsCapturedBelow(Oid captured, Oid relid) {
+    return captured == relid || (get_rel_relispartition(captured) &&
+                                 list_member_oid(get_partition_ancestors(captured), relid));
+}
+
 // A partition that has left the captured table `root`.
 void FollowLeaving(Oid root, Oid partition) {
     if (IsCaptured(RootOf(partition)))
@@ -54,11 +60,16 @@ void OnTransactionEnd(XactEvent event, void *) {
 } // namespace
 
 void RefuseAlterOfCaptured(const AlterTableStmt *statement, Oid relid) {
-    Oid captured = RootOf(relid);
     bool is_queue = OidIsValid(CapturedBy(relid));
-    if (!is_queue && !IsCaptured(captured))
-        return;
+    Oid captured = CapturedRoot(relid);
+    List *all = OidIsValid(captured) || is_queue ? NIL : ListCaptured();
     ListCell *cell;
+    foreach (cell, all) // a partition of it, by itself
+        if (SearchSysCacheExists1(RELOID, ObjectIdGetDatum(lfirst_oid(cell))) &&
+            IsCapturedBelow(lfirst_oid(cell), relid))
+            captured = lfirst_oid(cell);
+    if (!is_queue && !OidIsValid(captured))
+        return;
     foreach (cell, statement->cmds) {
         const AlterTableCmd *command = lfirst_node(AlterTableCmd, cell);
         bool drops_or_alters =
@@ -118,8 +129,11 @@ void FollowRenameOfCaptured(const RenameStmt *statement) {
     if (statement->renameType != OBJECT_COLUMN || !statement->relation)
         return;
     Oid relid = RangeVarGetRelid(statement->relation, NoLock, true);
-    if (IsCaptured(relid))
-        RenameCapturedColumn(relid, statement->subname, statement->newname);
+    ListCell *cell;
+    foreach (cell, OidIsValid(relid) ? ListCaptured() : NIL)
+        if (SearchSysCacheExists1(RELOID, ObjectIdGetDatum(lfirst_oid(cell))) &&
+            IsCapturedBelow(lfirst_oid(cell), relid))
+            RenameCapturedColumn(lfirst_oid(cell), statement->subname, statement->newname);
 }
 
 void FollowNewPartition(Oid partition, bool has_rows) {
@@ -135,7 +149,7 @@ void FollowNewPartition(Oid partition, bool has_rows) {
         if (get_rel_persistence(relid) != RELPERSISTENCE_PERMANENT)
             RaiseCaptured(psprintf("make unlogged table \"%s\" a partition", get_rel_name(relid)),
                           root);
-        CreateCaptureTriggers(relid, false);
+        CreateCaptureTriggers(relid, CapturedAs::Member);
     }
     if (has_rows)
         EnqueueReload(root);

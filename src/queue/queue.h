@@ -16,10 +16,11 @@ constexpr int kPackSize = 500; // identities
 void EnqueueReload(Oid captured);
 
 // Creates what a table of a captured tree lacks of triggers; drops those it has.
-void CreateCaptureTriggers(Oid relid, bool is_root);
+enum class CapturedAs { Root, Member, LonePartition };
+void CreateCaptureTriggers(Oid relid, CapturedAs role);
 void DropCaptureTriggers(Oid relid);
-// In which sessions a trigger fires that is not disabled, by its type (pg_trigger.tgenabled).
-char CaptureTriggerMode(int16 type);
+// In which sessions one of them fires that is not disabled: pg_trigger.tgenabled.
+char CaptureTriggerMode(const char *name);
 // A dump does not have what queues depend on: makes up for it.
 void EnsureQueueDependencies();
 

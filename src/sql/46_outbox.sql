@@ -18,7 +18,7 @@ CREATE FUNCTION index_table.enqueue() RETURNS trigger
     AS 'MODULE_PATHNAME', 'index_table_enqueue'
     LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION index_table.enqueue() IS
-    'trigger of captured tables: queues the identities of changed rows; FOR EACH ROW where logical replication applies changes';
+    'trigger of captured tables: queues the identities of changed rows; FOR EACH ROW where logical replication applies changes, and on partitions that are captured by themselves';
 
 CREATE FUNCTION index_table.capture(captured regclass, identity text DEFAULT NULL) RETURNS regclass
     AS 'MODULE_PATHNAME', 'index_table_capture'
