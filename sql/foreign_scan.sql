@@ -275,6 +275,22 @@ DROP USER MAPPING FOR regress_scan_reader SERVER regress_scan_1;
 DROP USER MAPPING FOR regress_scan_reader SERVER regress_scan_2;
 SET client_min_messages = warning;
 
+-- Deferred index tables: entries alone answer nothing.
+SELECT index_table.capture('shards.p1'), index_table.capture('shards.p2'), index_table.capture('shards.p3');
+SELECT index_table.set_maintenance('people_by_seen', 'deferred');
+CALL index_table.drain();
+SELECT count(*) FROM plan('SELECT town, id FROM people WHERE seen = ''2020-03-01''') AS reads WHERE reads ~ 'Custom Scan';
+SET index_table.read_consistency = eventual;
+SELECT reads FROM plan('SELECT town, id FROM people WHERE seen = ''2020-03-01''') AS reads WHERE reads ~ 'Scan';
+UPDATE shards.p3 SET town = 'Elsewhere', seen = '2020-03-02' WHERE seen < '2020-03-10' RETURNING id;
+SET index_table.enable_scan = force;
+SELECT town, id, seen = '2020-03-02' AS moved FROM people WHERE seen BETWEEN '2020-02-25' AND '2020-03-02' AND region = 'west' ORDER BY id;
+CALL index_table.drain();
+SELECT same('SELECT town, id FROM people WHERE seen BETWEEN ''2020-02-25'' AND ''2020-03-02''');
+RESET index_table.enable_scan;
+RESET index_table.read_consistency;
+SELECT index_table.set_maintenance('people_by_seen', 'immediate');
+
 SELECT * FROM index_table.verify('people_by_email') UNION ALL SELECT * FROM index_table.verify('people_by_town_balance')
 UNION ALL SELECT * FROM index_table.verify('people_by_seen') UNION ALL SELECT * FROM index_table.verify('people_by_note');
 \getenv abs_srcdir PG_ABS_SRCDIR
