@@ -220,7 +220,8 @@ void DeletePartitions(Oid base);
 
 // The oids of the bases of all definitions, those of dropped relations too.
 List *ListBases();
-// Index tables of a base table as recorded, a list of OIDs in order, without parsing the definitions.
+// Index tables of a base table as recorded, a list of OIDs in order, without parsing the
+// definitions.
 List *ListIndexTables(Oid base);
 // The base of an index table as recorded; InvalidOid where it is none.
 Oid RecordedBase(Oid index_table);

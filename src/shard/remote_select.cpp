@@ -437,6 +437,45 @@ PlannedStmt *PlanRemoteSelect(RemoteSelect *select, const Oid *leaves, int count
 
 namespace {
 
+// The number that a parameter has in a combined statement.
+int NumberOf(CombinedSelect *combined, int parameter) {
+    int *end = combined->parameters + combined->parameter_count;
+    int number = std::find(combined->parameters, end, parameter) - combined->parameters;
+    if (number == combined->parameter_count)
+        combined->parameters[combined->parameter_count++] = parameter;
+    return number + 1;
+}
+
+// Of several identity columns postgres_fdw is asked one by one, so that any value of one comes with
+// any of the other. Types whose operators the shard finds by name can be compared together.
+bool CanCompareTogether(const RemoteSelect *select) {
+    int count = list_length(select->question.identity);
+    return count > 1 && std::all_of(select->array_types, select->array_types + count, [](Oid type) {
+               return type < FirstGenbkiObjectId && get_element_type(type) != BPCHAROID;
+           });
+}
+
+void AppendTogether(StringInfo sql, const RemoteSelect *select, const LeafSelect *leaf, int number,
+                    CombinedSelect *combined) {
+    const RemoteQuestion &question = select->question;
+    int count = list_length(question.identity);
+    StringInfoData arrays;
+    initStringInfo(&arrays);
+    ListCell *cell, *column;
+    appendStringInfoString(sql, " WHERE (");
+    foreach (cell, question.identity) {
+        int i = foreach_current_index(cell);
+        const char *comma = i == 0 ? "" : ", ";
+        foreach (column, question.columns)
+            if (lfirst_int(column) == lfirst_int(cell))
+                appendStringInfo(sql, "%ss.c%d", comma,
+                                 leaf->result[foreach_current_index(column)] + 1);
+        appendStringInfo(&arrays, "%s$%d::%s", comma, NumberOf(combined, number * count + i),
+                         format_type_be(select->array_types[i]));
+    }
+    appendStringInfo(sql, ") IN (SELECT * FROM unnest(%s) AS i)", arrays.data);
+}
+
 // Appends the statement of one of several leaves with its parameters numbered anew. Statements of
 // postgres_fdw have "names", 'strings' in which quotes are doubled, and nothing else that a dollar
 // sign could be part of.
@@ -452,12 +491,7 @@ void AppendRenumbered(StringInfo sql, const LeafSelect *leaf, int number, int co
             char *end;
             int parameter = leaf->parameters[strtol(at + 1, &end, 10) - 1];
             parameter += (parameter < identities ? number : count - 1) * identities;
-            const int *known = std::find(
-                combined->parameters, combined->parameters + combined->parameter_count, parameter);
-            int place = known - combined->parameters;
-            if (place == combined->parameter_count)
-                combined->parameters[combined->parameter_count++] = parameter;
-            appendStringInfo(sql, "$%d", place + 1);
+            appendStringInfo(sql, "$%d", NumberOf(combined, parameter));
             at = end - 1;
             continue;
         }
@@ -472,7 +506,7 @@ CombinedSelect CombineSelects(const RemoteSelect *select, const LeafSelect *cons
     CombinedSelect combined = {};
     int room = 0;
     for (int i = 0; i < count; i++)
-        room += leaves[i]->parameter_count;
+        room += leaves[i]->parameter_count + list_length(select->question.identity);
     combined.parameters = palloc_array(int, room + 1);
     StringInfoData sql;
     initStringInfo(&sql);
@@ -487,6 +521,8 @@ CombinedSelect CombineSelects(const RemoteSelect *select, const LeafSelect *cons
         for (int j = 0; j < leaf->result_count; j++)
             appendStringInfo(&sql, "%sc%d", j == 0 ? "" : ", ", j + 1);
         appendStringInfoChar(&sql, ')');
+        if (CanCompareTogether(select))
+            AppendTogether(&sql, select, leaf, i, &combined);
     }
     combined.sql = sql.data;
     return combined;
