@@ -87,6 +87,7 @@ SELECT same('SELECT * FROM people WHERE email = ''mail77''');
 SELECT same('SELECT note, tableoid::regclass AS partition FROM people WHERE town IN (''Town 1'', ''Town 2'')');
 SELECT plan('SELECT id, note FROM people WHERE town = ''Town 7'' AND balance > 100 AND note LIKE ''i%''', 'COSTS OFF, VERBOSE');
 RESET index_table.shard_access;
+SELECT plan('SELECT id, note FROM people WHERE town = ''Town 7'' AND balance > 100 AND note LIKE ''i%''', 'COSTS OFF, VERBOSE');
 SELECT id, region, email, town, trim_scale(balance) AS balance, note, seen FROM people WHERE email IN ('mail77', 'mail78', 'mail79', 'mail81', 'mail80') ORDER BY id;
 SELECT plan('SELECT * FROM people WHERE email IN (''mail77'', ''mail78'', ''mail79'', ''mail81'', ''mail80'')', 'ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF, BUFFERS OFF');
 -- Columns in any combination, computed, none; whole rows.

@@ -453,10 +453,15 @@ const char *SampleStatement(const IndexTable *table, Relation base, PlanState *n
         if (IsForeign(lfirst_oid(cell)) && (!OidIsValid(sample) || lfirst_oid(cell) < sample))
             sample = lfirst_oid(cell);
     ShardRows *rows = BeginShardRows(table, base, node, needs);
-    const char *sql =
-        OidIsValid(sample) ? GetLeafSelect(rows->query->select, sample)->sql : nullptr;
-    if (sql)
-        sql = pstrdup(sql);
+    const char *sql = nullptr;
+    if (OidIsValid(sample)) {
+        const LeafSelect *leaf = GetLeafSelect(rows->query->select, sample);
+        if (MayPipeline() && leaf->sql && leaf->is_selective)
+            sql = CombineSelects(rows->query->select, &leaf, 1).sql;
+        else
+            sql = WrapperStatement(rows->query->select, sample);
+    }
+    sql = sql ? pstrdup(sql) : nullptr;
     EndShardRows(rows);
     return sql;
 }
