@@ -120,6 +120,38 @@ SELECT index_table.set_maintenance('people_by_town', 'immediate');
 SELECT index_table.set_maintenance('people_by_town', 'deferred');
 \echo :SQLSTATE
 
+-- A base table that is itself a foreign one.
+CREATE TABLE remote.events ("Day" date NOT NULL, n numeric(8, 2), tags text[], id uuid NOT NULL, PRIMARY KEY ("Day", id));
+CREATE FOREIGN TABLE alone (id uuid NOT NULL, tags text[], day date OPTIONS (column_name 'Day') NOT NULL, n numeric(8, 2)) SERVER regress_deferred OPTIONS (schema_name 'remote', table_name 'events');
+SELECT index_table.capture('remote.events');
+SELECT index_table.create('alone', 'n', 'denormalized', identity => 'day, id', maintenance => 'deferred');
+SELECT index_table.create('alone', 'tags', identity => 'id, day', maintenance => 'deferred');
+INSERT INTO recomputation VALUES ('alone_by_n', 'n, partition_id, day, id, tags', 'alone b'),
+    ('alone_by_tags', 'tag, partition_id, id, day', 'alone b CROSS JOIN LATERAL (SELECT DISTINCT unnest(tags)) AS m (tag)');
+SELECT tgname FROM pg_trigger WHERE tgrelid = 'alone'::regclass;
+SET DateStyle = 'German';
+INSERT INTO alone SELECT md5(i::text)::uuid, ARRAY['a"b', 'c,d', NULL, i::text], date '2024-06-01' + i * 100, i FROM generate_series(1, 4) AS i;
+CALL index_table.drain('alone_by_n');
+SELECT * FROM differences();
+SELECT count(*) FROM alone_by_tags;
+UPDATE remote.events SET "Day" = "Day" + interval '1 year', n = n * 1.5 WHERE "Day" < '2025-01-01';
+UPDATE remote.events SET tags = '{}' WHERE n = 4;
+DELETE FROM remote.events WHERE n = 3;
+CALL index_table.drain('alone_by_tags');
+SELECT * FROM differences();
+SELECT n, day FROM alone_by_n ORDER BY n;
+TRUNCATE remote.events;
+INSERT INTO remote.events VALUES ('2025-05-05', 7, '{7}', md5('7')::uuid);
+CALL index_table.drain('alone_by_tags');
+SELECT * FROM differences();
+RESET DateStyle;
+TRUNCATE alone;
+CALL index_table.drain('alone_by_tags');
+SELECT * FROM differences();
+DELETE FROM recomputation WHERE rows LIKE 'alone%';
+DROP FOREIGN TABLE alone;
+SELECT index_table FROM index_table.definition WHERE base NOT IN (SELECT oid FROM pg_class);
+
 -- Who may.
 CREATE ROLE regress_deferred_nobody;
 GRANT USAGE ON SCHEMA deferred TO regress_deferred_nobody;

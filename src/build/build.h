@@ -64,10 +64,10 @@ void ReloadLeaf(Oid base, Oid leaf);
 // is not open. Takes ShareRowExclusiveLock on them if there are any.
 void RestoreTriggers(Oid base);
 
-// Makes sure that the base table has its row trigger, which PostgreSQL clones to its partitions; or,
-// where foreign ones are to have none (they would have no batches and no direct modification), its
-// local leaves each their own. Caller as for ReconcilePartitions; where triggers are to be dropped,
-// AccessExclusiveLock is taken.
+// Makes sure that the base table has its row trigger, which PostgreSQL clones to its partitions;
+// or, where foreign ones are to have none (they would have no batches and no direct modification),
+// its local leaves each their own. Caller as for ReconcilePartitions; where triggers are to be
+// dropped, AccessExclusiveLock is taken.
 void EnsureTriggers(Oid base, bool on_foreign);
 
 // Whether text says deferred, not immediate; raises 22023.

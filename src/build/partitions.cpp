@@ -6,6 +6,7 @@
 #include "build/references.h"
 #include "compat/compat.h"
 #include "maintenance/departure.h"
+#include "maintenance/intent.h"
 #include "maintenance/maintenance.h"
 #include "maintenance/statements.h"
 #include "shard/identity_check.h"
@@ -418,12 +419,22 @@ void ReloadLeaf(Oid base_relid, Oid leaf) {
     relation_close(base, NoLock);
 }
 
+namespace {
+
+void RenumberTruncated(Oid leaf) {
+    if (IsForeign(leaf))
+        NoteIntentOfAll(leaf);
+    RenumberReferenced(leaf);
+}
+
+} // namespace
+
 void FollowTruncate(List *foreign, List *numbers) {
     ListCell *cell, *before;
     forboth(cell, foreign, before, numbers) {
         std::optional<PartitionNumber> number = FindPartitionNumber(lfirst_oid(cell));
         if (number && number->id == lfirst_int(before))
-            RenumberReferenced(lfirst_oid(cell));
+            RenumberTruncated(lfirst_oid(cell));
     }
 }
 
@@ -450,7 +461,7 @@ void RenumberForeignChildren(Oid parent) {
     ListCell *cell;
     foreach (cell, find_inheritance_children(parent, NoLock))
         if (IsForeign(lfirst_oid(cell)) && !HasTruncateTrigger(lfirst_oid(cell)))
-            RenumberReferenced(lfirst_oid(cell));
+            RenumberTruncated(lfirst_oid(cell));
 }
 
 } // namespace
@@ -472,7 +483,7 @@ SQL_FUNCTION(index_table_announce) {
         return PointerGetDatum(nullptr);
     }
     FlushChanges();
-    RenumberReferenced(relid);
+    RenumberTruncated(relid);
     if (trigger->tg_relation->rd_rel->relkind == RELKIND_PARTITIONED_TABLE)
         RenumberForeignChildren(relid);
     return PointerGetDatum(nullptr);

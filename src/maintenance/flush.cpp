@@ -5,6 +5,7 @@
 #include "maintenance/claim.h"
 #include "maintenance/departure.h"
 #include "maintenance/leaf.h"
+#include "maintenance/intent.h"
 #include "maintenance/maintenance.h"
 #include "maintenance/statements.h"
 #include "maintenance/target_plan.h"
@@ -155,14 +156,6 @@ void FlushIfNeeded(bool is_final) {
         Flush(is_final);
 }
 
-// By now PostgreSQL has fired what was deferred, for the last time: not what this flush may defer.
-void FlushBeforeCommit() {
-    while (HasChanges() || HasRechecks()) {
-        Flush(true);
-        AfterTriggerFireDeferred();
-    }
-}
-
 void OnExecutorStart(QueryDesc *query, int flags) {
     NoteBegin(query);
     // So that the statement finds the index tables as it finds the base tables.
@@ -265,6 +258,14 @@ void OnTransactionEvent(XactEvent event, void *) {
 
 } // namespace
 
+// By now PostgreSQL has fired what was deferred, for the last time: not what this flush may defer.
+void FlushBeforeCommit() {
+    while (HasChanges() || HasRechecks()) {
+        Flush(true);
+        AfterTriggerFireDeferred();
+    }
+}
+
 void FlushChanges() {
     FlushIfNeeded(false);
 }
@@ -308,6 +309,7 @@ void InitializeMaintenance() {
     InitializeClaims();
     InitializeDepartures();
     InitializeFlush();
+    InitializeIntents();
 }
 
 } // namespace index_table

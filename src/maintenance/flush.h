@@ -6,6 +6,9 @@
 
 namespace index_table {
 
+// Carries out everything that is captured, and what that defers. Raises what writing raises.
+void FlushBeforeCommit();
+
 void InitializeFlush();
 
 } // namespace index_table

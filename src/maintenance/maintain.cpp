@@ -5,6 +5,7 @@
 #include "maintenance/entries.h"
 #include "maintenance/flush.h"
 #include "maintenance/foreign_guard.h"
+#include "maintenance/intent.h"
 #include "maintenance/leaf.h"
 #include "maintenance/linked_updates.h"
 #include "maintenance/maintenance.h"
@@ -153,6 +154,12 @@ bool Differs(TupleTableSlot *before, TupleTableSlot *after, const AttrNumber *at
     return false;
 }
 
+// Whether an index table learns of a foreign partition's rows from the trigger.
+bool HasImmediate(const Leaf *leaf) {
+    return std::any_of(leaf->tables, leaf->tables + leaf->table_count,
+                       [](const LeafTable &table) { return !table.table->is_deferred; });
+}
+
 void CaptureRow(Capture *capture, int i, TupleTableSlot *row, ChangeKind kind, CommandId command) {
     ChangeBuffer *buffer = capture->buffers[i];
     const IndexTable *table = buffer->table;
@@ -201,6 +208,12 @@ SQL_FUNCTION(index_table_maintain) {
         return PointerGetDatum(nullptr);
 
     NoteChange(leaf->base_relid);
+    if (leaf->is_foreign && HasImmediate(leaf)) {
+        if (before)
+            NoteIntent(trigger->tg_relation, leaf, before);
+        if (after)
+            NoteIntent(trigger->tg_relation, leaf, after);
+    }
     CommandId command = CommandOf(trigger);
     bool moves_away = IsMovingAway(trigger);
     bool full = false;

@@ -9,6 +9,7 @@
 #include "compat/compat.h"
 #include "maintenance/maintenance.h"
 #include "queue/apply.h"
+#include "queue/sweep_intents.h"
 
 namespace index_table {
 namespace {
@@ -43,13 +44,6 @@ void ApplyEach(const ShardQueue *queue, QueueBatch *batch, Snapshot snapshot) {
         else if (!row.is_contended)
             ForgetUndrained(queue->relid, identity);
     }
-}
-
-void Apply(const ShardQueue *queue, QueueBatch *batch, Snapshot snapshot) {
-    if (TryInSubtransaction([&] {
-            ApplyRows(queue, {batch->rows, Size(batch->row_count)}, snapshot);
-        }))
-        ApplyEach(queue, batch, snapshot);
 }
 
 // Tries rows again that were refused: what was in their way may be gone.
@@ -89,14 +83,14 @@ void DrainLocked(Relation rel, List **identity, bool is_first, Outcome *outcome)
         ReloadLeaf(leaf->base_relid, queue->relid);
         ForgetAllUndrained(queue->relid);
     } else if (outcome->batch.row_count > 0)
-        Apply(queue, &outcome->batch, snapshot);
+        ApplyBatch(queue, &outcome->batch, snapshot);
     PopActiveSnapshot();
     UnregisterSnapshot(snapshot);
 }
 
-// One batch, up to the commit.
-void DrainBatch(Oid relid, List **identity, bool is_first, Outcome *outcome) {
-    *outcome = {};
+// Runs `body` on a partition of which nobody else drains the queue, as the base table's owner.
+template <typename Body>
+void WithDrainedLeaf(Oid relid, Body body) {
     std::optional<PartitionNumber> number = FindPartitionNumber(relid);
     if (!number)
         return;
@@ -106,9 +100,15 @@ void DrainBatch(Oid relid, List **identity, bool is_first, Outcome *outcome) {
         return;
     LockDatabaseObject(RelationRelationId, relid, kDrainLock, ExclusiveLock);
     OwnerContext owner = EnterOwner(RelationOwner(number->base));
-    DrainLocked(rel, identity, is_first, outcome);
+    body(rel);
     LeaveOwner(owner);
     relation_close(rel, NoLock);
+}
+
+// One batch, up to the commit.
+void DrainBatch(Oid relid, List **identity, bool is_first, Outcome *outcome) {
+    *outcome = {};
+    WithDrainedLeaf(relid, [&](Relation rel) { DrainLocked(rel, identity, is_first, outcome); });
 }
 
 // Whether a number of the batch can be discarded.
@@ -143,7 +143,44 @@ void Fail(Oid leaf, const char *error, bool warn) {
                                  get_rel_name(leaf) ? get_rel_name(leaf) : "?", error)));
 }
 
+// Reads rows again whose changes were not committed here after shards had. Null, or an error.
+const char *Sweep(Oid leaf) {
+    for (int tries = 0; tries < kMaxTries;) {
+        SweepResult result = SweepResult::Done;
+        const char *error = TryInSubtransaction([&] {
+            WithDrainedLeaf(leaf, [&](Relation rel) {
+                if (const Leaf *found = FindLeaf(rel))
+                    result = SweepIntents(rel, found);
+            });
+        });
+        if (error)
+            return error;
+        SPI_commit();
+        if (result == SweepResult::Done)
+            break;
+        if (result == SweepResult::Wait) {
+            tries++;
+            Pause();
+        }
+    }
+    return nullptr;
+}
+
 } // namespace
+
+void ApplyBatch(const ShardQueue *queue, QueueBatch *batch, Snapshot snapshot) {
+    if (TryInSubtransaction([&] {
+            ApplyRows(queue, {batch->rows, Size(batch->row_count)}, snapshot);
+        })) {
+        ApplyEach(queue, batch, snapshot);
+        return;
+    }
+    if (ListUndrained(queue->relid) == NIL)
+        return;
+    for (const QueuedRow &row : std::span(batch->rows, batch->row_count))
+        if (!row.is_contended)
+            ForgetUndrained(queue->relid, IdentityText(queue, row));
+}
 
 List *ListDrainedLeaves(Oid wanted) {
     List *leaves = NIL;
@@ -156,6 +193,7 @@ List *ListDrainedLeaves(Oid wanted) {
             if (IsForeign(lfirst_oid(leaf)) && IsOfPostgres(lfirst_oid(leaf)))
                 leaves = lappend_oid(leaves, lfirst_oid(leaf));
     }
+    list_sort(leaves, list_oid_cmp);
     return leaves;
 }
 
@@ -164,9 +202,9 @@ bool DrainLeaf(Oid leaf, bool warn) {
     MemoryContext memory =
         AllocSetContextCreate(caller, "index_table drain", ALLOCSET_DEFAULT_SIZES);
     List *identity = NIL; // kept, while the memory of a batch is not
-    const char *error = nullptr;
+    const char *error = Sweep(leaf);
     int tries = 0;
-    for (int i = 0; i < kMaxBatches && tries < kMaxTries; i++) {
+    for (int i = 0; !error && i < kMaxBatches && tries < kMaxTries; i++) {
         Outcome outcome = {};
         MemoryContextSwitchTo(memory);
         List *names = identity;

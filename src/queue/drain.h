@@ -1,7 +1,7 @@
 // Draining the queues of foreign partitions.
 #pragma once
 
-#include "pg.h"
+#include "queue/shard_queue.h"
 
 namespace index_table {
 
@@ -12,6 +12,9 @@ List *ListDrainedLeaves(Oid base);
 // Drains the queue of a partition, in several transactions. The caller is connected to SPI, not
 // atomically. An error is noted, and raised as a WARNING where `warn`. Returns false then.
 bool DrainLeaf(Oid leaf, bool warn);
+
+// Applies a batch; where that fails, row by row, and notes those that are refused.
+void ApplyBatch(const ShardQueue *queue, QueueBatch *batch, Snapshot snapshot);
 
 void InitializeDrain();
 void InitializeDrainWorker();

@@ -70,34 +70,22 @@ char *ListColumns(const ShardQueue *queue, const char *prefix) {
     return sql.data;
 }
 
-} // namespace
-
-bool OpenQueue(ShardQueue *queue, Relation rel, const Leaf *leaf, Oid user, List **identity) {
+void Connect(ShardQueue *queue, Relation rel, const Leaf *leaf, Oid user) {
     *queue = {.relid = RelationGetRelid(rel), .rel = rel, .leaf = leaf};
     queue->table = RemoteName(queue->relid);
     queue->connection = OpenConnection(queue->relid, user);
-    if (*identity == NIL)
-        *identity = ReadCapturedIdentity(queue->connection, queue->table);
-    List *names = *identity;
-    if (names == NIL)
-        return false;
-    int room = list_length(names) + leaf->used_count;
-    queue->identity_count = list_length(names);
-    queue->identity = palloc_array(AttrNumber, list_length(names));
-    queue->columns = palloc_array(AttrNumber, room);
+}
+
+// What is read: the columns of the identity, first, and those that entries are made of.
+void FindColumns(ShardQueue *queue, List *identity) {
+    const Leaf *leaf = queue->leaf;
+    queue->identity_count = list_length(identity);
+    queue->identity = palloc_array(AttrNumber, list_length(identity));
+    queue->columns = palloc_array(AttrNumber, list_length(identity) + leaf->used_count);
     ListCell *cell;
-    foreach (cell, names) {
-        const char *name = static_cast<const char *>(lfirst(cell));
-        AttrNumber attno = FindRemoteColumn(rel, name);
-        if (attno == InvalidAttrNumber || !IsInEveryIdentity(leaf, rel, attno))
-            ereport(ERROR,
-                    (errcode(ERRCODE_INVALID_TABLE_DEFINITION),
-                     errmsg("foreign table \"%s\" is captured on its server by column \"%s\", "
-                            "which is not in the identity of every index table of \"%s\"",
-                            RelationGetRelationName(rel), name, get_rel_name(leaf->base_relid)),
-                     errhint("Capture it there by the columns that index tables find rows by.")));
-        queue->identity[foreach_current_index(cell)] = attno;
-        queue->columns[queue->column_count++] = attno;
+    foreach (cell, identity) {
+        queue->identity[foreach_current_index(cell)] = lfirst_int(cell);
+        queue->columns[queue->column_count++] = lfirst_int(cell);
     }
     for (AttrNumber attno : std::span(leaf->used, leaf->used_count))
         if (std::find(queue->columns, queue->columns + queue->identity_count, attno) ==
@@ -107,13 +95,53 @@ bool OpenQueue(ShardQueue *queue, Relation rel, const Leaf *leaf, Oid user, List
     queue->parameters = palloc_array(Oid, queue->column_count);
     for (int i = 0; i < queue->column_count; i++) {
         Oid input;
-        getTypeInputInfo(TupleDescAttr(RelationGetDescr(rel), queue->columns[i] - 1)->atttypid,
-                         &input, &queue->parameters[i]);
+        getTypeInputInfo(
+            TupleDescAttr(RelationGetDescr(queue->rel), queue->columns[i] - 1)->atttypid, &input,
+            &queue->parameters[i]);
         fmgr_info(input, &queue->inputs[i]);
     }
+}
+
+} // namespace
+
+bool OpenQueue(ShardQueue *queue, Relation rel, const Leaf *leaf, Oid user, List **identity) {
+    Connect(queue, rel, leaf, user);
+    if (*identity == NIL)
+        *identity = ReadCapturedIdentity(queue->connection, queue->table);
+    if (*identity == NIL)
+        return false;
+    List *attnos = NIL;
+    ListCell *cell;
+    foreach (cell, *identity) {
+        const char *name = static_cast<const char *>(lfirst(cell));
+        AttrNumber attno = FindRemoteColumn(rel, name);
+        if (attno == InvalidAttrNumber || !IsInEveryIdentity(leaf, rel, attno))
+            ereport(ERROR,
+                    (errcode(ERRCODE_INVALID_TABLE_DEFINITION),
+                     errmsg("foreign table \"%s\" is captured on its server by column \"%s\", "
+                            "which is not in the identity of every index table of \"%s\"",
+                            RelationGetRelationName(rel), name, get_rel_name(leaf->base_relid)),
+                     errhint("Capture it there by the columns that index tables find rows by.")));
+        attnos = lappend_int(attnos, attno);
+    }
+    FindColumns(queue, attnos);
     return true;
 }
 
+bool OpenShard(ShardQueue *queue, Relation rel, const Leaf *leaf, Oid user, List *identity) {
+    List *attnos = NIL;
+    ListCell *cell;
+    foreach (cell, identity) {
+        AttrNumber attno =
+            get_attnum(RelationGetRelid(rel), static_cast<const char *>(lfirst(cell)));
+        if (attno == InvalidAttrNumber || !IsInEveryIdentity(leaf, rel, attno))
+            return false;
+        attnos = lappend_int(attnos, attno);
+    }
+    Connect(queue, rel, leaf, user);
+    FindColumns(queue, attnos);
+    return true;
+}
 QueueBatch ReadBatch(const ShardQueue *queue, int size) {
     StringInfoData sql;
     initStringInfo(&sql);
@@ -163,6 +191,31 @@ QueuedRow ReadRow(const ShardQueue *queue, List *identity) {
     }
     PGresult *result = Execute(queue->connection, sql.data, queue->identity_count, values);
     return MakeRow(queue, result, 0, 1, 1 + queue->identity_count);
+}
+
+QueuedRow *ReadRows(const ShardQueue *queue, const char *const *identities, int *count) {
+    StringInfoData sql, arrays, names, condition;
+    for (StringInfo text : {&sql, &arrays, &names, &condition})
+        initStringInfo(text);
+    for (int i = 0; i < queue->identity_count; i++) {
+        const char *comma = i ? ", " : "";
+        Oid type = TupleDescAttr(RelationGetDescr(queue->rel), queue->identity[i] - 1)->atttypid;
+        appendStringInfo(&arrays, "%s$%d::%s[]", comma, i + 1, format_type_be_qualified(type));
+        appendStringInfo(&names, "%si%d", comma, i + 1);
+        appendStringInfo(&condition, "%st.%s = u.i%d", i ? " AND " : "",
+                         quote_identifier(RemoteColumn(queue->relid, queue->identity[i])), i + 1);
+    }
+    appendStringInfo(&sql,
+                     "SELECT %s%s FROM (SELECT DISTINCT * FROM unnest(%s) AS v(%s)) AS "
+                     "u LEFT JOIN %s AS t ON %s",
+                     names.data, ListColumns(queue, "t"), arrays.data, names.data, queue->table,
+                     condition.data);
+    PGresult *result = Execute(queue->connection, sql.data, queue->identity_count, identities);
+    *count = PQntuples(result);
+    QueuedRow *rows = palloc_array(QueuedRow, Max(1, *count));
+    for (int i = 0; i < *count; i++)
+        rows[i] = MakeRow(queue, result, i, 0, queue->identity_count);
+    return rows;
 }
 
 char *IdentityText(const ShardQueue *queue, const QueuedRow &row) {

@@ -49,10 +49,16 @@ struct QueueBatch {
 // have not. In the current memory context.
 bool OpenQueue(ShardQueue *queue, Relation rel, const Leaf *leaf, Oid user, List **identity);
 
+// The same without a queue: rows are found by columns of the partition. False where one of them is
+// not there, or not in the identity of every index table.
+bool OpenShard(ShardQueue *queue, Relation rel, const Leaf *leaf, Oid user, List *identity);
+
 // The oldest changes, and their rows as they are now, in the current memory context.
 QueueBatch ReadBatch(const ShardQueue *queue, int size);
 // One row, by the text of its identity.
 QueuedRow ReadRow(const ShardQueue *queue, List *identity);
+// The rows with the given identities, each once: an array literal for each column of the identity.
+QueuedRow *ReadRows(const ShardQueue *queue, const char *const *identities, int *count);
 // Text of an identity, as an array of text.
 char *IdentityText(const ShardQueue *queue, const QueuedRow &row);
 // Removes the numbers of a batch from the queue, those of rows that are contended excepted.

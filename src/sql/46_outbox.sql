@@ -77,6 +77,15 @@ COMMENT ON TABLE index_table.undrained IS
     'changes of foreign partitions that could not be carried into index tables; identity NULL: the partition as a whole. Tried again by every drain()';
 SELECT pg_catalog.pg_extension_config_dump('index_table.undrained', '');
 
+CREATE TABLE index_table.intent (
+    leaf          regclass NOT NULL,
+    columns       text[],
+    identities    text[],
+    settled_after xid8
+);
+COMMENT ON TABLE index_table.intent IS
+    'rows of foreign partitions whose changes a transaction was about to commit on their servers: columns of the identity and values, one row after the other; NULL: any row. Gone when it commits here; drain() reads the rows again if it does not';
+
 CREATE PROCEDURE index_table.drain(index_table regclass DEFAULT NULL)
     AS 'MODULE_PATHNAME', 'index_table_drain'
     LANGUAGE C;

@@ -194,6 +194,22 @@ foreach my $round (1 .. $rounds)
 	drained_ok($label);
 }
 
+# --- A dump of the coordinator ----------------------------------------------------------
+
+my $dump = "$PostgreSQL::Test::Utils::tmp_check/coordinator.dump";
+$coordinator->command_ok([ 'pg_dump', '-Fc', '-f', $dump, $coordinator->connstr('postgres') ], 'dumped');
+$coordinator->safe_psql('postgres', 'CREATE DATABASE restored');
+$coordinator->command_ok([ 'pg_restore', '-e', '-d', $coordinator->connstr('restored'), $dump ], 'restored');
+$shards[0]->safe_psql('postgres', "INSERT INTO people VALUES (800001, 0, 'restored', 'Restored'); DELETE FROM people WHERE id % 3 = 0");
+$coordinator->safe_psql('restored', 'CALL index_table.drain()');
+is($coordinator->safe_psql('restored', q{SELECT index_table, maintenance FROM index_table.index_tables ORDER BY 1::text}), "people_by_email|immediate\npeople_by_town|deferred", 'definitions');
+is($coordinator->safe_psql('restored', q{SELECT count(*) FROM people_by_town WHERE town = 'Restored'}), '1', 'the copy drains');
+oracle_ok($coordinator, 'restored', 'the copy is in step', 0);
+# What one has discarded the other has missed.
+$coordinator->safe_psql('postgres', q{SELECT index_table.repair('people_by_email'), index_table.repair('people_by_town')});
+$coordinator->safe_psql('postgres', 'DROP DATABASE restored');
+drained_ok('the original');
+
 # --- The worker -----------------------------------------------------------------------
 
 $coordinator->append_conf('postgresql.conf', 'index_table.drain_naptime = 1');

@@ -1,0 +1,157 @@
+-- Intents: what a transaction leaves behind that fails after some shards have committed. The shards are tables of this database.
+SET client_min_messages = warning;
+CREATE EXTENSION IF NOT EXISTS index_table;
+CREATE EXTENSION IF NOT EXISTS postgres_fdw;
+CREATE SCHEMA remote;
+CREATE SCHEMA intents;
+SET search_path = intents;
+\set VERBOSITY terse
+
+\getenv abs_srcdir PG_ABS_SRCDIR
+\set oracle :abs_srcdir '/sql/include/oracle.sql'
+\i :oracle
+
+-- Three servers: postgres_fdw commits on one after the other. Each refuses, at its commit, a transaction with a row that says so.
+CREATE FUNCTION remote.refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'refused'; END $$;
+CREATE TABLE people (id int NOT NULL, region text NOT NULL, email text, note text, when_seen date NOT NULL) PARTITION BY LIST (region);
+DO $$
+DECLARE part text;
+BEGIN
+    FOREACH part IN ARRAY '{a,b,c}'::text[] LOOP
+        EXECUTE format('CREATE SERVER regress_intents_%s FOREIGN DATA WRAPPER postgres_fdw OPTIONS (host %L, port %L, dbname %L)',
+                       part, split_part(current_setting('unix_socket_directories'), ',', 1), current_setting('port'), current_database());
+        EXECUTE format('CREATE USER MAPPING FOR CURRENT_USER SERVER regress_intents_%s', part);
+        EXECUTE format('CREATE TABLE remote.%s (id int, region text NOT NULL, email text, note text, seen date, PRIMARY KEY (id, seen))', part);
+        EXECUTE format($q$CREATE CONSTRAINT TRIGGER refuse AFTER INSERT OR UPDATE ON remote.%s DEFERRABLE INITIALLY DEFERRED
+                          FOR EACH ROW WHEN (NEW.note = 'refuse') EXECUTE FUNCTION remote.refuse()$q$, part);
+    END LOOP;
+END $$;
+CREATE FOREIGN TABLE people_a PARTITION OF people FOR VALUES IN ('a') SERVER regress_intents_a OPTIONS (schema_name 'remote', table_name 'a');
+ALTER FOREIGN TABLE people_a ALTER when_seen OPTIONS (column_name 'seen');
+CREATE FOREIGN TABLE people_b (note text, when_seen date OPTIONS (column_name 'seen') NOT NULL, email text, region text NOT NULL, id int NOT NULL)
+    SERVER regress_intents_b OPTIONS (schema_name 'remote', table_name 'b');
+ALTER TABLE people ATTACH PARTITION people_b FOR VALUES IN ('b');
+CREATE FOREIGN TABLE people_c PARTITION OF people FOR VALUES IN ('c') SERVER regress_intents_c OPTIONS (schema_name 'remote', table_name 'c');
+ALTER FOREIGN TABLE people_c ALTER when_seen OPTIONS (column_name 'seen');
+CREATE TABLE people_here PARTITION OF people (PRIMARY KEY (id, when_seen)) FOR VALUES IN ('here');
+SELECT index_table.create('people', 'email', is_unique => true, identity => 'when_seen, id');
+SELECT index_table.create('people', 'note', 'denormalized', identity => 'id, when_seen, region');
+INSERT INTO recomputation VALUES
+    ('people_by_email', 'email, partition_id, when_seen, id', 'people b', 'true'),
+    ('people_by_note', 'note, partition_id, id, when_seen, region, email', 'people b', 'true');
+CREATE FUNCTION add(first int, refusing text) RETURNS void LANGUAGE sql AS $$
+    INSERT INTO people SELECT first + n, part, 'mail ' || first + n, CASE WHEN part = refusing THEN 'refuse' ELSE 'note' END, date '2026-01-01' + n::int
+      FROM unnest('{a,b,c,here}'::text[]) WITH ORDINALITY AS p (part, n) $$;
+
+-- A transaction that commits leaves nothing, one that fails before that neither.
+SELECT add(10, NULL);
+UPDATE people SET note = 'n' || id;
+SELECT count(*) FROM index_table.intent;
+BEGIN;
+SELECT add(20, NULL);
+ROLLBACK;
+SELECT count(*) FROM index_table.intent;
+SELECT * FROM differences();
+
+-- Whichever server refuses, those before it have committed: whatever their order, three rows in all.
+SELECT add(30, 'a');
+SELECT add(40, 'b');
+SELECT add(50, 'c');
+SELECT count(*) FROM people WHERE id >= 30;
+SELECT count(*) FROM people_by_email WHERE id >= 30;
+SELECT problem, count(*) FROM index_table.verify('people_by_email') GROUP BY 1;
+SELECT columns, cardinality(identities) AS values, count(*) FROM index_table.intent GROUP BY 1, 2 ORDER BY 1, 2;
+CALL index_table.drain('people_by_email');
+SELECT count(*) FROM index_table.intent;
+SELECT * FROM differences();
+SELECT count(*) FROM people_by_email WHERE id >= 30;
+
+-- Rows that are changed and deleted, with savepoints.
+INSERT INTO people SELECT i, (ARRAY['a', 'b', 'c'])[1 + i % 3], 'old ' || i, 'old', date '2026-02-01' + i FROM generate_series(100, 399) AS i;
+BEGIN;
+UPDATE people SET email = 'new ' || id WHERE id BETWEEN 100 AND 199;
+SAVEPOINT one;
+DELETE FROM people WHERE id BETWEEN 200 AND 210;
+ROLLBACK TO one;
+DELETE FROM people WHERE id BETWEEN 300 AND 320;
+UPDATE people SET when_seen = when_seen - 1000 WHERE id BETWEEN 330 AND 340;
+UPDATE people SET note = 'refuse' WHERE id = 399;
+COMMIT;
+BEGIN;
+UPDATE people SET email = 'newer ' || id WHERE id BETWEEN 100 AND 199;
+UPDATE people SET note = 'refuse' WHERE id = 398;
+COMMIT;
+BEGIN;
+UPDATE people SET email = 'newest ' || id WHERE id BETWEEN 100 AND 199;
+UPDATE people SET note = 'refuse' WHERE id = 397;
+COMMIT;
+SELECT count(*) > 0 AS is_out_of_step FROM index_table.verify('people_by_email');
+CALL index_table.drain();
+SELECT count(*) FROM index_table.intent;
+SELECT * FROM differences();
+SELECT count(DISTINCT split_part(email, ' ', 1)) > 1 AS some_changed FROM people WHERE id BETWEEN 100 AND 199;
+
+-- TRUNCATE, which names no rows: of two servers one commits first.
+BEGIN;
+TRUNCATE people_a;
+INSERT INTO people VALUES (450, 'b', 'x', 'refuse', '2026-01-01');
+COMMIT;
+BEGIN;
+TRUNCATE people_b;
+INSERT INTO people VALUES (450, 'a', 'x', 'refuse', '2026-01-01');
+COMMIT;
+SELECT count(*) FILTER (WHERE region = 'a') = 0 OR count(*) FILTER (WHERE region = 'b') = 0 AS one_is_empty FROM people;
+SELECT count(*) FROM index_table.intent WHERE columns IS NULL AND identities IS NULL;
+CALL index_table.drain();
+SELECT count(*) FROM index_table.intent;
+SELECT * FROM differences();
+
+-- Columns by which not every index table finds rows any more: the partition is read as a whole.
+DELETE FROM recomputation WHERE index_table = 'people_by_email'::regclass;
+SELECT index_table.drop('people_by_email');
+SELECT add(500, 'a');
+SELECT add(510, 'b');
+SELECT add(520, 'c');
+SELECT DISTINCT columns FROM index_table.intent;
+SELECT index_table.create('people', 'email', is_unique => true, identity => 'id, when_seen');
+INSERT INTO recomputation VALUES ('people_by_email', 'email, partition_id, id, when_seen', 'people b', 'true');
+SELECT count(*) > 0 AS is_out_of_step FROM index_table.verify('people_by_note');
+CALL index_table.drain();
+SELECT count(*) FROM index_table.intent;
+SELECT * FROM differences();
+
+-- A row that is refused, for its key was taken meanwhile, stays.
+INSERT INTO people VALUES (600, 'a', 'taken', 'refuse', '2026-01-01'), (601, 'b', 'taken too', 'x', '2026-01-01'), (602, 'c', 'taken as well', 'x', '2026-01-01');
+INSERT INTO people VALUES (610, 'a', 'taken', 'x', '2026-01-01'), (611, 'b', 'taken too', 'refuse', '2026-01-01'), (612, 'c', 'taken as well', 'x', '2026-01-01');
+INSERT INTO people VALUES (620, 'a', 'taken', 'x', '2026-01-01'), (621, 'b', 'taken too', 'x', '2026-01-01'), (622, 'c', 'taken as well', 'refuse', '2026-01-01');
+SELECT count(*), count(DISTINCT email) FROM people WHERE id >= 600;
+INSERT INTO people VALUES (630, 'here', 'taken', 'x', '2026-01-01'), (631, 'here', 'taken too', 'x', '2026-01-01'), (632, 'here', 'taken as well', 'x', '2026-01-01');
+CALL index_table.drain();
+SELECT count(*) > 0 AS kept FROM index_table.intent;
+SELECT count(DISTINCT identity) FROM index_table.undrained;
+DELETE FROM people WHERE id BETWEEN 630 AND 632;
+CALL index_table.drain();
+SELECT count(*) FROM index_table.undrained;
+SELECT problem, count(*) FROM index_table.verify('people_by_email') GROUP BY 1;
+DELETE FROM people WHERE id >= 600;
+CALL index_table.drain();
+SELECT * FROM differences();
+SELECT count(*) FROM index_table.intent;
+
+-- Without them a failure is left to verify() and repair().
+SET index_table.shard_intents = off;
+SELECT add(700, 'a');
+SELECT add(710, 'b');
+SELECT add(720, 'c');
+SELECT count(*) FROM index_table.intent;
+CALL index_table.drain();
+SELECT count(*) > 0 AS is_out_of_step FROM index_table.verify('people_by_note');
+RESET index_table.shard_intents;
+SELECT index_table.repair('people_by_note') > 0 AS mended, index_table.repair('people_by_email') > 0 AS mended;
+SELECT * FROM differences();
+
+SET client_min_messages = error;
+DROP SCHEMA intents, remote CASCADE;
+DROP SERVER regress_intents_a CASCADE;
+DROP SERVER regress_intents_b CASCADE;
+DROP SERVER regress_intents_c CASCADE;

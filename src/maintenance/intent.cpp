@@ -1,0 +1,229 @@
+#include "maintenance/intent.h"
+
+#include "maintenance/flush.h"
+#include "maintenance/maintenance.h"
+
+namespace index_table {
+namespace {
+
+constexpr int kMaxRows = 100000;   // of a partition; with more, all of it is read again
+constexpr Size kTupleBytes = 1600; // of identities in a tuple: nothing is toasted
+enum { kLeaf, kColumns, kIdentities, kSettledAfter, kAttributes };
+
+constinit bool writes_intents = true;
+
+struct LeafIntent {
+    Oid leaf;
+    bool all;
+    int column_count;
+    AttrNumber *attnos; // of the identity, in the leaf
+    FmgrInfo *outputs;
+    Datum columns; // their names, an array of text
+    Datum *values; // text, one identity after the other
+    int count;     // of values
+    int capacity;
+};
+
+// Of the transaction.
+constinit MemoryContext memory = nullptr;
+constinit List *intents = NIL;
+constinit bool is_committing = false;
+
+void OnTransactionEvent(XactEvent event, void *);
+
+// postgres_fdw commits on shards when it is told that the transaction is about to commit. Those who
+// registered last are told first; it did before the first row of a shard was changed.
+void ComeFirst() {
+    UnregisterXactCallback(OnTransactionEvent, nullptr);
+    RegisterXactCallback(OnTransactionEvent, nullptr);
+}
+
+LeafIntent *FindIntent(Oid leaf) {
+    ListCell *cell;
+    foreach (cell, intents)
+        if (static_cast<LeafIntent *>(lfirst(cell))->leaf == leaf)
+            return static_cast<LeafIntent *>(lfirst(cell));
+    if (!memory) {
+        memory = AllocSetContextCreate(TopTransactionContext, "index_table intents",
+                                       ALLOCSET_DEFAULT_SIZES);
+        if (!is_committing)
+            ComeFirst();
+    }
+    MemoryContext caller = MemoryContextSwitchTo(memory);
+    LeafIntent *intent = palloc0_object(LeafIntent);
+    intent->leaf = leaf;
+    intents = lappend(intents, intent);
+    MemoryContextSwitchTo(caller);
+    return intent;
+}
+
+Datum TextArray(Datum *values, int count) {
+    return PointerGetDatum(construct_array(values, count, TEXTOID, -1, false, TYPALIGN_INT));
+}
+
+// The columns by which rows of a partition are found: of the shortest identity, for if one serves
+// all index tables it is that.
+void FindColumns(LeafIntent *intent, Relation rel, const Leaf *leaf) {
+    const IndexTable *table =
+        std::min_element(leaf->tables, leaf->tables + leaf->table_count,
+                         [](const LeafTable &a, const LeafTable &b) {
+                             return a.table->identity_count < b.table->identity_count;
+                         })
+            ->table;
+    MemoryContext caller = MemoryContextSwitchTo(memory);
+    int count = table->identity_count;
+    intent->attnos = palloc_array(AttrNumber, count);
+    intent->outputs = palloc_array(FmgrInfo, count);
+    Datum *names = palloc_array(Datum, count);
+    for (int i = 0; i < count; i++) {
+        const char *name = get_attname(leaf->base_relid, table->identity[i].base_attno, false);
+        Oid output;
+        bool is_varlena;
+        names[i] = CStringGetTextDatum(name);
+        intent->attnos[i] = get_attnum(RelationGetRelid(rel), name);
+        getTypeOutputInfo(get_atttype(RelationGetRelid(rel), intent->attnos[i]), &output,
+                          &is_varlena);
+        fmgr_info_cxt(output, &intent->outputs[i], memory);
+    }
+    intent->columns = TextArray(names, count);
+    intent->column_count = count;
+    intent->capacity = 16 * count;
+    intent->values = palloc_array(Datum, intent->capacity);
+    MemoryContextSwitchTo(caller);
+}
+
+bool IsLast(const LeafIntent *intent, const Datum *values) {
+    if (intent->count == 0)
+        return false;
+    const Datum *last = intent->values + intent->count - intent->column_count;
+    for (int i = 0; i < intent->column_count; i++)
+        if (!datum_image_eq(last[i], values[i], false, -1))
+            return false;
+    return true;
+}
+
+// Seen by all at once, and deleted by this transaction.
+void InsertDeleted(Relation rel, Datum *values, bool *nulls) {
+    HeapTuple tuple = heap_form_tuple(RelationGetDescr(rel), values, nulls);
+    CommandId command = GetCurrentCommandId(true);
+    heap_insert(rel, tuple, command, HEAP_INSERT_FROZEN | HEAP_INSERT_NO_LOGICAL, nullptr);
+    TM_FailureData failure;
+    if (heap_delete(rel, &tuple->t_self, command, InvalidSnapshot, false, &failure, false) != TM_Ok)
+        elog(ERROR, "an intent was changed by somebody else");
+    heap_freetuple(tuple);
+}
+
+void WriteIntent(Relation rel, const LeafIntent *intent) {
+    Datum values[kAttributes] = {ObjectIdGetDatum(intent->leaf)};
+    bool nulls[kAttributes] = {false, true, true, true};
+    if (intent->all) {
+        InsertDeleted(rel, values, nulls);
+        return;
+    }
+    values[kColumns] = intent->columns;
+    nulls[kColumns] = nulls[kIdentities] = false;
+    for (int first = 0; first < intent->count;) {
+        Size bytes = 0;
+        int next = first;
+        do {
+            for (int i = 0; i < intent->column_count; i++)
+                bytes += VARSIZE_ANY(DatumGetPointer(intent->values[next + i]));
+            next += intent->column_count;
+        } while (next < intent->count && bytes < kTupleBytes);
+        values[kIdentities] = TextArray(intent->values + first, next - first);
+        InsertDeleted(rel, values, nulls);
+        first = next;
+    }
+}
+
+void WriteIntents() {
+    if (intents == NIL)
+        return;
+    MemoryContext caller = MemoryContextSwitchTo(memory);
+    Relation rel = table_open(ExtensionRelation("intent"), RowExclusiveLock);
+    ListCell *cell;
+    foreach (cell, intents)
+        WriteIntent(rel, static_cast<LeafIntent *>(lfirst(cell)));
+    table_close(rel, NoLock);
+    // Whatever synchronous_commit says: shards are about to commit.
+    XLogFlush(XactLastRecEnd);
+    intents = NIL;
+    MemoryContextSwitchTo(caller);
+    MemoryContextReset(memory);
+}
+
+void OnTransactionEvent(XactEvent event, void *) {
+    switch (event) {
+    case XACT_EVENT_PRE_COMMIT:
+        // What raises an error must do so before shards commit.
+        FlushBeforeCommit();
+        is_committing = true;
+        WriteIntents();
+        break;
+    case XACT_EVENT_COMMIT:
+    case XACT_EVENT_ABORT:
+    case XACT_EVENT_PREPARE:
+        memory = nullptr;
+        intents = NIL;
+        is_committing = false;
+        break;
+    default:
+        break;
+    }
+}
+
+} // namespace
+
+void NoteIntent(Relation rel, const Leaf *leaf, TupleTableSlot *row) {
+    if (!writes_intents)
+        return;
+    LeafIntent *intent = FindIntent(RelationGetRelid(rel));
+    if (intent->all)
+        return;
+    if (!intent->attnos)
+        FindColumns(intent, rel, leaf);
+    int count = intent->column_count;
+    MemoryContext caller = MemoryContextSwitchTo(memory);
+    Datum values[INDEX_MAX_KEYS];
+    for (int i = 0; i < count; i++) {
+        bool isnull;
+        Datum value = slot_getattr(row, intent->attnos[i], &isnull);
+        // Such a row cannot be asked for.
+        intent->all = intent->all || isnull;
+        if (!isnull)
+            values[i] = CStringGetTextDatum(OutputFunctionCall(&intent->outputs[i], value));
+    }
+    if (!intent->all && !IsLast(intent, values)) {
+        if (intent->count + count > intent->capacity) {
+            intent->capacity *= 2;
+            intent->values = static_cast<Datum *>(
+                repalloc_huge(intent->values, sizeof(Datum) * intent->capacity));
+        }
+        std::copy(values, values + count, intent->values + intent->count);
+        intent->count += count;
+        intent->all = intent->count / count > kMaxRows;
+    }
+    MemoryContextSwitchTo(caller);
+    if (is_committing)
+        WriteIntents();
+}
+
+void NoteIntentOfAll(Oid leaf) {
+    if (!writes_intents)
+        return;
+    FindIntent(leaf)->all = true;
+    if (is_committing)
+        WriteIntents();
+}
+
+void InitializeIntents() {
+    DefineCustomBoolVariable(
+        "index_table.shard_intents",
+        "Writes down which rows of shards a transaction changes before the shards commit.",
+        "What a crash between the commits of shards and of this server leaves undone is found and "
+        "mended by drain().",
+        &writes_intents, true, PGC_SUSET, 0, nullptr, nullptr, nullptr);
+    RegisterXactCallback(OnTransactionEvent, nullptr);
+}
+
+} // namespace index_table

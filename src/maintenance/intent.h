@@ -1,0 +1,24 @@
+// Intents: which rows of shards a transaction has changed, written down before any shard commits.
+//
+// postgres_fdw commits on the shards before this server does. What comes between, a crash, or
+// another shard that fails to commit, leaves rows there whose entries were never committed here. So
+// before the first shard commits, the identities of the rows are inserted into index_table.intent
+// in tuples that everybody sees, whatever becomes of the transaction (frozen, as those of COPY
+// FREEZE), flushed, and deleted by the transaction itself: when it commits they are gone with it;
+// when it does not, they are there, and drain() reads the rows again. While it runs they are
+// locked.
+#pragma once
+
+#include "maintenance/leaf.h"
+
+namespace index_table {
+
+// A row of a foreign partition whose entries the current transaction changes. The columns of every
+// identity are there.
+void NoteIntent(Relation rel, const Leaf *leaf, TupleTableSlot *row);
+// Rows of a foreign partition that are not named, by TRUNCATE.
+void NoteIntentOfAll(Oid leaf);
+
+void InitializeIntents();
+
+} // namespace index_table
