@@ -1,7 +1,8 @@
 -- Index tables over foreign partitions: the shards are tables of this database, reached through postgres_fdw.
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS index_table;
-CREATE EXTENSION IF NOT EXISTS postgres_fdw;
+CREATE SCHEMA extensions;
+CREATE EXTENSION IF NOT EXISTS postgres_fdw SCHEMA extensions;
 CREATE SCHEMA shard;
 CREATE SCHEMA coordinator;
 SET search_path = coordinator;
@@ -146,6 +147,40 @@ INSERT INTO people VALUES (401, 'north', 'Pisa', 'x', '301', 41), (402, 'north',
 UPDATE people SET phone = CASE id WHEN 301 THEN '302' ELSE '301' END WHERE id IN (301, 302);
 SELECT id, phone FROM people WHERE id IN (301, 302, 401, 402) ORDER BY id;
 SELECT * FROM differences();
+
+-- Foreign keys that point at it: a row that moves into a shard keeps its key.
+INSERT INTO people VALUES (451, 'north', 'Pisa', 'x', '451', 41), (452, 'south', 'Pisa', 'x', '452', 41), (453, 'south', 'Pisa', 'x', '453', 41);
+CREATE TABLE calls (id int PRIMARY KEY, phone text REFERENCES people_by_phone (phone) ON UPDATE CASCADE ON DELETE SET NULL);
+INSERT INTO calls VALUES (1, '451'), (2, '452'), (3, '453');
+INSERT INTO calls VALUES (4, 'nobody');
+\echo :SQLSTATE
+UPDATE people SET region = 'south' WHERE id = 451 AND region = 'north';
+UPDATE people SET phone = 'new ' || phone WHERE id = 452;
+DELETE FROM people WHERE id = 453;
+SELECT c.*, tableoid::regclass FROM calls AS c ORDER BY id;
+TRUNCATE people_south;
+\echo :SQLSTATE
+ALTER TABLE people DETACH PARTITION people_south;
+\echo :SQLSTATE
+SELECT id FROM people WHERE id IN (451, 452, 453) ORDER BY id;
+SELECT * FROM differences();
+DROP TABLE calls;
+DELETE FROM people WHERE id BETWEEN 451 AND 453;
+
+-- What the shard makes of a row, its entries have.
+CREATE FUNCTION shard.tidy() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF NEW.id = 463 THEN RETURN NULL; END IF;
+    NEW.town := upper(NEW.town);
+    RETURN NEW;
+END $$;
+CREATE TRIGGER tidy BEFORE INSERT OR UPDATE ON shard.south FOR EACH ROW EXECUTE FUNCTION shard.tidy();
+INSERT INTO people VALUES (461, 'south', 'quiet', 'x', '461', 41), (462, 'south', 'loud', 'x', '462', 41), (463, 'south', 'left out', 'x', '463', 41);
+UPDATE people SET town = 'changed' WHERE id = 462;
+SELECT id, town FROM people_by_town WHERE id BETWEEN 461 AND 463 ORDER BY id;
+SELECT * FROM differences();
+DROP TRIGGER tidy ON shard.south;
+DELETE FROM people WHERE id BETWEEN 461 AND 463;
 
 -- Reading by hand.
 SELECT partition, server, identity, included FROM index_table.lookup('people_by_name_town', 'seen 301');
@@ -451,3 +486,4 @@ DROP SCHEMA coordinator CASCADE;
 DROP SCHEMA shard CASCADE;
 DROP SERVER regress_shard CASCADE;
 DROP EXTENSION postgres_fdw;
+DROP SCHEMA extensions;

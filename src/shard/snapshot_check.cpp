@@ -1,5 +1,6 @@
 #include "shard/snapshot_check.h"
 
+#include "build/query.h"
 #include "catalog/definition.h"
 #include "shard/connection.h"
 
@@ -29,11 +30,36 @@ bool IsNew(Oid leaf) {
     return is_new;
 }
 
+// Whether functions of that name in a schema are C functions, which superusers alone can make.
+bool IsOfLibrary(Oid schema, const char *name) {
+    CatCList *functions = SearchSysCacheList1(PROCNAMEARGSNSP, CStringGetDatum(name));
+    bool found = false;
+    bool is_right = true;
+    for (int i = 0; i < functions->n_members; i++) {
+        Form_pg_proc form =
+            reinterpret_cast<Form_pg_proc>(GETSTRUCT(&functions->members[i]->tuple));
+        if (form->pronamespace != schema)
+            continue;
+        found = true;
+        is_right = is_right && form->prolang == ClanguageId;
+    }
+    ReleaseSysCacheList(functions);
+    return found && is_right;
+}
+
 // Whether postgres_fdw has a transaction open on a server. It does not say so before 18, but then
 // it does not close the connection either when it is asked to.
 bool IsInUse(ForeignServer *server) {
     Oid schema = get_func_namespace(GetForeignDataWrapper(server->fdwid)->fdwhandler);
     const char *prefix = quote_identifier(get_namespace_name(schema));
+    if (!IsOfLibrary(schema, "postgres_fdw_disconnect") ||
+        !IsOfLibrary(schema, "postgres_fdw_get_connections"))
+        ereport(ERROR, (errcode(ERRCODE_UNDEFINED_FUNCTION),
+                        errmsg("functions of postgres_fdw are missing in schema \"%s\"",
+                               get_namespace_name(schema)),
+                        errhint("Use foreign servers of CREATE EXTENSION postgres_fdw.")));
+    // The owner of the base table need not have rights to the extension's schema.
+    OwnerContext superuser = EnterOwner(BOOTSTRAP_SUPERUSERID);
     int guc_level = NewGUCNestLevel();
     for (const char *setting : {"client_min_messages", "log_min_messages"})
         set_config_option(setting, "error", PGC_SUSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0,
@@ -51,6 +77,7 @@ bool IsInUse(ForeignServer *server) {
     bool is_in_use = SPI_processed > 0;
     SPI_finish();
     AtEOXact_GUC(false, guc_level);
+    LeaveOwner(superuser);
     return is_in_use;
 }
 
