@@ -87,9 +87,6 @@ bool IsUniqueInLeaves(const IndexTable *table) {
         return false;
     Relation base = table_open(table->base, AccessShareLock);
     bool unique = true;
-    for (int i = 0; unique && i < table->identity_count; i++)
-        unique =
-            TupleDescAttr(RelationGetDescr(base), table->identity[i].base_attno - 1)->attnotnull;
     ListCell *cell;
     foreach (cell, leaves)
         if (unique && !IsForeign(lfirst_oid(cell)))

@@ -173,7 +173,17 @@ bool IsSeenRemotely(IndexTableScan *scan, const Source *source, Oid partition,
     Datum identity[INDEX_MAX_KEYS];
     for (int i = 0; i < table->identity_count; i++) {
         attnos[i] = table->identity[i].base_attno;
-        identity[i] = row->values[GetPlace(source->shards, attnos[i])];
+        int place = GetPlace(source->shards, attnos[i]);
+        if (row->nulls[place])
+            ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+                            errmsg("the identity of index table \"%s\" is null for a row of "
+                                   "partition \"%s\"",
+                                   get_rel_name(table->relid), get_rel_name(partition)),
+                            errdetail("Rows that several index tables lead to cannot be told "
+                                      "apart."),
+                            errhint("Make the columns of the identity NOT NULL, or set "
+                                    "index_table.enable_scan to off.")));
+        identity[i] = row->values[place];
     }
     if (!scan->seen_remotely)
         scan->seen_remotely =

@@ -25,7 +25,8 @@ struct Wanted {
 
 struct ShardRows {
     const IndexTable *table;
-    Oid user;
+    Relation base;
+    ShardNeeds needs;
     RemoteQuery *query;
     int column_count;
     int natts;
@@ -264,7 +265,7 @@ List *FetchPipelined(ShardRows *rows, List *wanted) {
             LeaveOut(rows, &server);
         else
             MakeAsk(rows, &server, &asks[ask_count++]);
-    RunPipelined(asks, ask_count, rows->user, SkipsUnreachable(), TakeText);
+    RunPipelined(asks, ask_count, rows->needs.user, SkipsUnreachable(), TakeText);
     for (PipelinedAsk &ask : std::span(asks, ask_count)) {
         ServerAsk *server = static_cast<ServerAsk *>(ask.context);
         rows->statements++;
@@ -320,7 +321,8 @@ ShardRows *BeginShardRows(const IndexTable *table, Relation base, PlanState *nod
                           const ShardNeeds &needs) {
     ShardRows *rows = palloc0_object(ShardRows);
     rows->table = table;
-    rows->user = needs.user;
+    rows->base = base;
+    rows->needs = needs;
     rows->descriptor = RelationGetDescr(base);
     rows->natts = rows->descriptor->natts;
     rows->column_count = list_length(needs.columns);
@@ -494,6 +496,38 @@ void EndShardScan(ShardScan *scan) {
     EndRemoteRun(scan->run);
     EndRemoteQuery(scan->query);
     pfree(scan);
+}
+
+const ShardRow *SearchShardRow(ShardRows *rows, const OpenLeaf *leaf, const EntrySource *entry) {
+    const IndexTable *table = rows->table;
+    auto is_it = [&](const ShardRow *row) {
+        for (int i = 0; i < table->identity_count; i++) {
+            int place = rows->identity_places[i];
+            int position = table->identity[i].position;
+            if (row->nulls[place] != entry->nulls[position] ||
+                (!row->nulls[place] &&
+                 !datum_image_eq(row->values[place], entry->values[position], rows->by_value[place],
+                                 rows->lengths[place])))
+                return false;
+        }
+        return true;
+    };
+    MemoryContext caller = MemoryContextSwitchTo(rows->memory);
+    ShardRow *found = nullptr;
+    ShardScan *scan =
+        BeginShardScan(rows->base, rows->query->node, rows->needs, RelationGetRelid(leaf->rel));
+    rows->statements++;
+    while (const ShardRow *row = NextShardRow(scan)) {
+        rows->rows++;
+        if (!is_it(row))
+            continue;
+        if (found)
+            RaiseNotUnique(table, RelationGetRelid(leaf->rel));
+        found = CopyRow(rows, row->values, row->nulls);
+    }
+    EndShardScan(scan);
+    MemoryContextSwitchTo(caller);
+    return found;
 }
 
 ShardCounts GetCounts(const ShardRows *rows) {
