@@ -219,6 +219,7 @@ ALTER TABLE shards.p2 ALTER COLUMN "the note" TYPE jsonb USING to_jsonb("the not
 ALTER TABLE shards.p1 ALTER COLUMN note TYPE bytea USING note::bytea;
 SET index_table.enable_scan = force;
 SELECT note FROM people WHERE email IN ('mail77', 'mail86', 'mail76') ORDER BY note;
+SELECT way FROM plan('SELECT note FROM people WHERE email IN (''mail77'', ''mail86'', ''mail76'', ''mail5'')', 'ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF') AS way WHERE way ~ 'Shards';
 ALTER TABLE shards.p2 ALTER COLUMN "the note" TYPE text USING "the note" #>> '{}';
 ALTER TABLE shards.p1 ALTER COLUMN note TYPE text USING convert_from(note, 'UTF8');
 RESET index_table.enable_scan;

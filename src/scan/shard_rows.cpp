@@ -50,7 +50,8 @@ struct ShardRows {
     int32 *typmods;
     List *unreachable; // servers that are left out
     List *left_out;    // partitions, names
-    uint64 statements;
+    uint64 pipelined;  // statements
+    uint64 wrapped;
     uint64 rows;
 };
 
@@ -117,7 +118,7 @@ void FetchAtOnce(ShardRows *rows, Wanted *const *wanted, int count) {
     for (int number; (number = NextRemoteRow(run, &values, &nulls)) >= 0;)
         TakeRow(rows, leaves[number], values, nulls);
     EndRemoteRun(run);
-    rows->statements += count;
+    rows->wrapped += count;
 }
 
 void FetchThroughExecutor(ShardRows *rows, List *wanted) {
@@ -268,7 +269,7 @@ List *FetchPipelined(ShardRows *rows, List *wanted) {
     RunPipelined(asks, ask_count, rows->needs.user, SkipsUnreachable(), TakeText);
     for (PipelinedAsk &ask : std::span(asks, ask_count)) {
         ServerAsk *server = static_cast<ServerAsk *>(ask.context);
-        rows->statements++;
+        rows->pipelined++;
         if (ask.problem)
             LeaveOut(rows, server);
         if (ask.is_rejected)
@@ -516,7 +517,7 @@ const ShardRow *SearchShardRow(ShardRows *rows, const OpenLeaf *leaf, const Entr
     ShardRow *found = nullptr;
     ShardScan *scan =
         BeginShardScan(rows->base, rows->query->node, rows->needs, RelationGetRelid(leaf->rel));
-    rows->statements++;
+    rows->wrapped++;
     while (const ShardRow *row = NextShardRow(scan)) {
         rows->rows++;
         if (!is_it(row))
@@ -531,7 +532,7 @@ const ShardRow *SearchShardRow(ShardRows *rows, const OpenLeaf *leaf, const Entr
 }
 
 ShardCounts GetCounts(const ShardRows *rows) {
-    return {.statements = rows->statements, .rows = rows->rows};
+    return {.pipelined = rows->pipelined, .wrapped = rows->wrapped, .rows = rows->rows};
 }
 
 } // namespace index_table

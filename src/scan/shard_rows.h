@@ -70,7 +70,8 @@ void EndShardScan(ShardScan *scan);
 [[noreturn]] void RaiseNotUnique(const IndexTable *table, Oid partition);
 
 struct ShardCounts {
-    uint64 statements;
+    uint64 pipelined; // statements
+    uint64 wrapped;   // statements that went through the foreign data wrapper, one a partition
     uint64 rows;
 };
 ShardCounts GetCounts(const ShardRows *rows);
