@@ -314,6 +314,16 @@ SELECT index_table.create('loose', 'v', identity => 'id, kind');
 SET index_table.enable_scan = force;
 SELECT kind, id FROM loose WHERE v IN ('x', 'z') AND tableoid <> 0 ORDER BY id;
 SELECT id, kind, tableoid::regclass FROM loose WHERE v = 'y';
+-- Types of one's own, which no server knows, do not do as identities for queries.
+CREATE DOMAIN number AS int;
+CREATE TABLE shards.own (id int PRIMARY KEY, v text);
+CREATE TABLE own (id number, v text) PARTITION BY LIST (id);
+CREATE FOREIGN TABLE own_1 PARTITION OF own FOR VALUES IN (1) SERVER regress_scan_1 OPTIONS (schema_name 'shards', table_name 'own');
+CREATE TABLE own_2 PARTITION OF own (PRIMARY KEY (id)) FOR VALUES IN (2);
+INSERT INTO own VALUES (1, 'x'), (2, 'x');
+SELECT index_table.create('own', 'v', identity => 'id');
+SELECT id FROM own WHERE v = 'x' ORDER BY id;
+SELECT count(*) FROM plan('SELECT * FROM own WHERE v = ''x''') AS p WHERE p ~ 'Custom Scan';
 RESET index_table.enable_scan;
 
 DROP SCHEMA foreign_scan CASCADE;
