@@ -119,9 +119,10 @@ IndexTable *MakeIndexTable(Relation base, const Definition &definition);
 // The base table's column in a position of the entry; 0 where it is an expression or partition_id.
 AttrNumber BaseColumn(const IndexTable *table, int position);
 
-// Whether a partition has one row with an identity: a constraint of the base table says so, or,
-// where partitions are foreign tables and there can be none, each local partition's own. Locks
-// local partitions for a moment. Cached.
+// Whether a partition has one row with an identity, which can be found: a constraint of the base
+// table says so, or, where partitions are foreign tables and there can be none, each local
+// partition has its own, and the identity is of types that servers can be asked for. Locks local
+// partitions for a moment. Cached.
 bool IsIdentityUnique(const IndexTable *table);
 
 // Cache look-ups. Null where the relation is no base table, no index table. They open the base

@@ -78,6 +78,20 @@ bool IsUniqueInLeaf(Oid leaf, Relation base, const IndexTable *table) {
     return unique;
 }
 
+// Whether postgres_fdw sends conditions on the identity, which it does with types that are built
+// in, or of an extension that the server has, too.
+bool CanAskFor(const IndexTable *table, Relation base) {
+    for (int i = 0; i < table->identity_count; i++) {
+        Oid type =
+            TupleDescAttr(RelationGetDescr(base), table->identity[i].base_attno - 1)->atttypid;
+        if (!OidIsValid(get_array_type(type)) ||
+            (type >= FirstGenbkiObjectId &&
+             !OidIsValid(getExtensionOfObject(TypeRelationId, type))))
+            return false;
+    }
+    return true;
+}
+
 // PostgreSQL keeps no constraint over partitions that are foreign tables: there each local
 // partition has to have its own. Of foreign ones that is taken on trust; who fetches rows from them
 // will see.
@@ -86,10 +100,7 @@ bool IsUniqueInLeaves(const IndexTable *table) {
     if (!HasForeign(leaves))
         return false;
     Relation base = table_open(table->base, AccessShareLock);
-    bool unique = true;
-    for (int i = 0; unique && i < table->identity_count; i++)
-        unique =
-            TupleDescAttr(RelationGetDescr(base), table->identity[i].base_attno - 1)->attnotnull;
+    bool unique = CanAskFor(table, base);
     ListCell *cell;
     foreach (cell, leaves)
         if (unique && !IsForeign(lfirst_oid(cell)))

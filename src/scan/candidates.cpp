@@ -88,12 +88,21 @@ Candidate *AddCandidate(const Offering &offering, const FurtherIndex *further) {
     return candidate;
 }
 
+// Entries that lag behind their rows answer nothing by themselves.
+void RequireRows(Candidate *candidate, const CandidateSet *set) {
+    IndexOptInfo *info = candidate->info;
+    if (candidate->table->is_deferred && set->has_foreign)
+        std::fill(info->canreturn, info->canreturn + info->ncolumns, false);
+}
+
 void OfferEntryIndex(const Offering &offering) {
     const AttrNumber *stored = StoredColumns(offering.table, offering.entries);
     Relation index = stored ? OpenEntryIndex(offering.entries, offering.table, stored) : nullptr;
     if (!index)
         return;
-    DescribeEntryIndex(AddCandidate(offering, nullptr), offering.rel, index, stored);
+    Candidate *candidate = AddCandidate(offering, nullptr);
+    DescribeEntryIndex(candidate, offering.rel, index, stored);
+    RequireRows(candidate, offering.set);
     index_close(index, NoLock);
 }
 
@@ -104,9 +113,11 @@ void OfferFurtherIndex(const Offering &offering, const FurtherIndex &further) {
     Relation index = try_relation_open(further.relid, AccessShareLock);
     if (!index)
         return;
-    if (IsReady(offering.entries, index, &offering.root->glob->transientPlan))
-        DescribeFurtherIndex(AddCandidate(offering, &further), offering.rel, offering.entries,
-                             index);
+    if (IsReady(offering.entries, index, &offering.root->glob->transientPlan)) {
+        Candidate *candidate = AddCandidate(offering, &further);
+        DescribeFurtherIndex(candidate, offering.rel, offering.entries, index);
+        RequireRows(candidate, offering.set);
+    }
     relation_close(index, NoLock);
 }
 

@@ -33,6 +33,7 @@ struct EntryBatch {
 
 namespace {
 
+// Null where a part of it is.
 const Datum *CopyIdentity(const EntryBatch *batch) {
     const IndexTable *table = batch->source->table;
     Datum *identity = palloc_array(Datum, table->identity_count);
@@ -128,8 +129,11 @@ bool NextBatched(EntryBatch *batch) {
         source->nulls[source->needed[i]] = ahead.nulls[i];
     }
     batch->foreign = ahead.foreign;
-    batch->row =
-        ahead.identity ? FindShardRow(batch->shards, ahead.foreign, ahead.identity) : nullptr;
+    batch->row = nullptr;
+    if (ahead.identity)
+        batch->row = FindShardRow(batch->shards, ahead.foreign, ahead.identity);
+    else if (ahead.foreign)
+        batch->row = SearchShardRow(batch->shards, ahead.foreign, source);
     return true;
 }
 

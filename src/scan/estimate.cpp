@@ -56,7 +56,8 @@ void Consider(Costs *best, double own, double native, double rows) {
 
 // Whether a query reads nothing of the base table but what a candidate's entries hold.
 bool HoldsAll(const Situation &situation, const Candidate *candidate) {
-    if (situation.use != RowUse::Read)
+    if (situation.use != RowUse::Read ||
+        (candidate->table->is_deferred && situation.set->has_foreign))
         return false;
     const Bitmapset *selected = situation.selected;
     for (int member = -1; (member = bms_next_member(selected, member)) >= 0;) {

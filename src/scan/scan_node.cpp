@@ -173,7 +173,17 @@ bool IsSeenRemotely(IndexTableScan *scan, const Source *source, Oid partition,
     Datum identity[INDEX_MAX_KEYS];
     for (int i = 0; i < table->identity_count; i++) {
         attnos[i] = table->identity[i].base_attno;
-        identity[i] = row->values[GetPlace(source->shards, attnos[i])];
+        int place = GetPlace(source->shards, attnos[i]);
+        if (row->nulls[place])
+            ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+                            errmsg("the identity of index table \"%s\" is null for a row of "
+                                   "partition \"%s\"",
+                                   get_rel_name(table->relid), get_rel_name(partition)),
+                            errdetail("Rows that several index tables lead to cannot be told "
+                                      "apart."),
+                            errhint("Make the columns of the identity NOT NULL, or set "
+                                    "index_table.enable_scan to off.")));
+        identity[i] = row->values[place];
     }
     if (!scan->seen_remotely)
         scan->seen_remotely =
@@ -610,12 +620,37 @@ void ExplainSource(const SourcePlan &source, List *context, ExplainState *es) {
                         es);
 }
 
+ShardCounts CountShards(const IndexTableScan *scan) {
+    ShardCounts all = {};
+    for (const Source &source : std::span(scan->sources, scan->plan.source_count)) {
+        ShardCounts own = GetCounts(source.shards);
+        all.pipelined += own.pipelined;
+        all.wrapped += own.wrapped;
+        all.rows += own.rows;
+    }
+    return all;
+}
+
+// The way that was taken; the one that would be, where none was.
+const char *DescribeWay(const IndexTableScan *scan) {
+    constexpr const char *kPipelined = "pipelined";
+    constexpr const char *kWrapped = "through foreign data wrapper";
+    ShardCounts counts = {};
+    if (scan->is_open && scan->sources[0].shards)
+        counts = CountShards(scan);
+    if (counts.pipelined > 0 && counts.wrapped > 0)
+        return "pipelined, some through foreign data wrapper";
+    if (counts.pipelined > 0 || counts.wrapped > 0)
+        return counts.pipelined > 0 ? kPipelined : kWrapped;
+    return MayPipeline() ? kPipelined : kWrapped;
+}
+
 // How rows of foreign partitions are asked for, and what the first of them would be asked.
 void ExplainShards(IndexTableScan *scan, ExplainState *es) {
     const Base *base = FindBase(RelationGetRelid(scan->css.ss.ss_currentRelation));
     if (scan->plan.mode != ScanMode::Rows || !base || !HasForeignLeaves(base))
         return;
-    ExplainPropertyText("Shards", MayPipeline() ? "pipelined" : "through foreign data wrapper", es);
+    ExplainPropertyText("Shards", DescribeWay(scan), es);
     if (!es->verbose)
         return;
     FindNeeds(scan);
@@ -646,19 +681,12 @@ void Explain(CustomScanState *node, List *ancestors, ExplainState *es) {
         return;
     uint64 entries = 0, removed = 0, heap_fetches = 0, partitions = scan->partitions_visited;
     bool recomputed = false;
-    ShardCounts shards = {};
-    bool has_shards = false;
     for (const Source &source : std::span(scan->sources, scan->plan.source_count)) {
         entries += source.entries.entries_read;
         removed += source.entries.entries_removed;
         heap_fetches += source.entries.heap_fetches;
         partitions += source.leaves.opened;
         recomputed = recomputed || source.entries.recompute;
-        if (!source.shards)
-            continue;
-        has_shards = true;
-        shards.statements += GetCounts(source.shards).statements;
-        shards.rows += GetCounts(source.shards).rows;
     }
     if (recomputed)
         ExplainPropertyText("Entries From", "base table", es);
@@ -672,8 +700,9 @@ void Explain(CustomScanState *node, List *ancestors, ExplainState *es) {
             ExplainPropertyUInteger("Entries Skipped", nullptr, scan->stale_entries, es);
         ExplainPropertyUInteger("Heap Fetches", nullptr, heap_fetches, es);
     }
-    if (has_shards) {
-        ExplainPropertyUInteger("Shard Statements", nullptr, shards.statements, es);
+    if (scan->sources[0].shards && scan->plan.source_count > 0) {
+        ShardCounts shards = CountShards(scan);
+        ExplainPropertyUInteger("Shard Statements", nullptr, shards.pipelined + shards.wrapped, es);
         ExplainPropertyUInteger("Shard Rows", nullptr, shards.rows, es);
     }
     if (scan->plan.mode != ScanMode::Entries)

@@ -25,7 +25,8 @@ struct Wanted {
 
 struct ShardRows {
     const IndexTable *table;
-    Oid user;
+    Relation base;
+    ShardNeeds needs;
     RemoteQuery *query;
     int column_count;
     int natts;
@@ -49,7 +50,8 @@ struct ShardRows {
     int32 *typmods;
     List *unreachable; // servers that are left out
     List *left_out;    // partitions, names
-    uint64 statements;
+    uint64 pipelined;  // statements
+    uint64 wrapped;
     uint64 rows;
 };
 
@@ -116,7 +118,7 @@ void FetchAtOnce(ShardRows *rows, Wanted *const *wanted, int count) {
     for (int number; (number = NextRemoteRow(run, &values, &nulls)) >= 0;)
         TakeRow(rows, leaves[number], values, nulls);
     EndRemoteRun(run);
-    rows->statements += count;
+    rows->wrapped += count;
 }
 
 void FetchThroughExecutor(ShardRows *rows, List *wanted) {
@@ -264,10 +266,10 @@ List *FetchPipelined(ShardRows *rows, List *wanted) {
             LeaveOut(rows, &server);
         else
             MakeAsk(rows, &server, &asks[ask_count++]);
-    RunPipelined(asks, ask_count, rows->user, SkipsUnreachable(), TakeText);
+    RunPipelined(asks, ask_count, rows->needs.user, SkipsUnreachable(), TakeText);
     for (PipelinedAsk &ask : std::span(asks, ask_count)) {
         ServerAsk *server = static_cast<ServerAsk *>(ask.context);
-        rows->statements++;
+        rows->pipelined++;
         if (ask.problem)
             LeaveOut(rows, server);
         if (ask.is_rejected)
@@ -320,7 +322,8 @@ ShardRows *BeginShardRows(const IndexTable *table, Relation base, PlanState *nod
                           const ShardNeeds &needs) {
     ShardRows *rows = palloc0_object(ShardRows);
     rows->table = table;
-    rows->user = needs.user;
+    rows->base = base;
+    rows->needs = needs;
     rows->descriptor = RelationGetDescr(base);
     rows->natts = rows->descriptor->natts;
     rows->column_count = list_length(needs.columns);
@@ -453,10 +456,15 @@ const char *SampleStatement(const IndexTable *table, Relation base, PlanState *n
         if (IsForeign(lfirst_oid(cell)) && (!OidIsValid(sample) || lfirst_oid(cell) < sample))
             sample = lfirst_oid(cell);
     ShardRows *rows = BeginShardRows(table, base, node, needs);
-    const char *sql =
-        OidIsValid(sample) ? GetLeafSelect(rows->query->select, sample)->sql : nullptr;
-    if (sql)
-        sql = pstrdup(sql);
+    const char *sql = nullptr;
+    if (OidIsValid(sample)) {
+        const LeafSelect *leaf = GetLeafSelect(rows->query->select, sample);
+        if (MayPipeline() && leaf->sql && leaf->is_selective)
+            sql = CombineSelects(rows->query->select, &leaf, 1).sql;
+        else
+            sql = WrapperStatement(rows->query->select, sample);
+    }
+    sql = sql ? pstrdup(sql) : nullptr;
     EndShardRows(rows);
     return sql;
 }
@@ -491,8 +499,40 @@ void EndShardScan(ShardScan *scan) {
     pfree(scan);
 }
 
+const ShardRow *SearchShardRow(ShardRows *rows, const OpenLeaf *leaf, const EntrySource *entry) {
+    const IndexTable *table = rows->table;
+    auto is_it = [&](const ShardRow *row) {
+        for (int i = 0; i < table->identity_count; i++) {
+            int place = rows->identity_places[i];
+            int position = table->identity[i].position;
+            if (row->nulls[place] != entry->nulls[position] ||
+                (!row->nulls[place] &&
+                 !datum_image_eq(row->values[place], entry->values[position], rows->by_value[place],
+                                 rows->lengths[place])))
+                return false;
+        }
+        return true;
+    };
+    MemoryContext caller = MemoryContextSwitchTo(rows->memory);
+    ShardRow *found = nullptr;
+    ShardScan *scan =
+        BeginShardScan(rows->base, rows->query->node, rows->needs, RelationGetRelid(leaf->rel));
+    rows->wrapped++;
+    while (const ShardRow *row = NextShardRow(scan)) {
+        rows->rows++;
+        if (!is_it(row))
+            continue;
+        if (found)
+            RaiseNotUnique(table, RelationGetRelid(leaf->rel));
+        found = CopyRow(rows, row->values, row->nulls);
+    }
+    EndShardScan(scan);
+    MemoryContextSwitchTo(caller);
+    return found;
+}
+
 ShardCounts GetCounts(const ShardRows *rows) {
-    return {.statements = rows->statements, .rows = rows->rows};
+    return {.pipelined = rows->pipelined, .wrapped = rows->wrapped, .rows = rows->rows};
 }
 
 } // namespace index_table

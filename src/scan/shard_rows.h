@@ -6,6 +6,7 @@
 #pragma once
 
 #include "catalog/definition.h"
+#include "scan/entry_source.h"
 #include "scan/leaf_reader.h"
 
 namespace index_table {
@@ -45,6 +46,10 @@ void FetchBatch(ShardRows *rows);
 // Null where there is no such row.
 const ShardRow *FindShardRow(ShardRows *rows, const OpenLeaf *leaf, const Datum *identity);
 
+// The row of an entry whose identity is null in part, which no array can hold: all rows of the
+// partition are looked at. Valid as long as the batch.
+const ShardRow *SearchShardRow(ShardRows *rows, const OpenLeaf *leaf, const EntrySource *entry);
+
 // How many rows may be wanted at once so that a batch stays within work_mem, judged by those that
 // came.
 int BatchLimit(const ShardRows *rows, int wish);
@@ -65,7 +70,8 @@ void EndShardScan(ShardScan *scan);
 [[noreturn]] void RaiseNotUnique(const IndexTable *table, Oid partition);
 
 struct ShardCounts {
-    uint64 statements;
+    uint64 pipelined; // statements
+    uint64 wrapped;   // statements that went through the foreign data wrapper, one a partition
     uint64 rows;
 };
 ShardCounts GetCounts(const ShardRows *rows);

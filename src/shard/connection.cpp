@@ -18,7 +18,8 @@ struct ShardConnection {
     PGconn *conn;         // null: none
     MemoryContext memory; // of the statements; null: none was sent repeatedly
     HTAB *statements;     // Statement
-    bool sends_prepared;  // what was sent is one of those
+    int last_number;
+    bool sends_prepared; // what was sent is one of those
     bool is_outdated;
     bool is_reused;
     bool is_busy; // connecting, or a statement's result was not received
@@ -309,6 +310,17 @@ void EndSending(ShardConnection *self, int sent) {
         RaiseLost(self, Trimmed(PQerrorMessage(self->conn)));
 }
 
+// Makes room for statements that come more often.
+void ForgetUnprepared(ShardConnection *self) {
+    HASH_SEQ_STATUS status;
+    hash_seq_init(&status, self->statements);
+    while (Statement *statement = static_cast<Statement *>(hash_seq_search(&status)))
+        if (!statement->is_prepared) {
+            pfree(statement->sql);
+            hash_search(self->statements, &statement->hash, HASH_REMOVE, nullptr);
+        }
+}
+
 // Null where there are too many.
 Statement *FindStatement(ShardConnection *self, const char *sql) {
     constexpr int kStatements = 200;
@@ -324,13 +336,15 @@ Statement *FindStatement(ShardConnection *self, const char *sql) {
     }
     uint64 hash = hash_bytes_extended(reinterpret_cast<const unsigned char *>(sql), strlen(sql), 0);
     bool found;
+    if (hash_get_num_entries(self->statements) == kStatements)
+        ForgetUnprepared(self);
     bool has_room = hash_get_num_entries(self->statements) < kStatements;
     Statement *statement = static_cast<Statement *>(
         hash_search(self->statements, &hash, has_room ? HASH_ENTER : HASH_FIND, &found));
     if (statement && !found)
         *statement = {.hash = hash,
                       .sql = MemoryContextStrdup(self->memory, sql),
-                      .number = static_cast<int>(hash_get_num_entries(self->statements))};
+                      .number = ++self->last_number};
     return statement && strcmp(statement->sql, sql) == 0 ? statement : nullptr;
 }
 

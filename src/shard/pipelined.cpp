@@ -85,19 +85,27 @@ void TakeRows(const Run *run, PipelinedAsk *ask, const PGresult *result) {
     pfree(values);
 }
 
-void TakeResult(const Run *run, PipelinedAsk *ask) {
+// Whether the server is ending, or has ended, the session for reasons of its own.
+bool IsEnding(const PGconn *conn, const PGresult *result) {
+    const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+    return PQstatus(conn) != CONNECTION_OK || (state && strncmp(state, "57P0", 4) == 0);
+}
+
+// False where the connection is lost.
+bool TakeResult(const Run *run, PipelinedAsk *ask) {
     const PGresult *result = run->holder->result;
     switch (PQresultStatus(result)) {
     case PGRES_SINGLE_TUPLE:
     case PGRES_TUPLES_OK:
         TakeRows(run, ask, result);
-        break;
+        return true;
     default:
-        if (PQstatus(LibpqConnection(ask->connection)) != CONNECTION_OK)
-            break; // seen to afterwards
+        if (IsEnding(LibpqConnection(ask->connection), result))
+            return false;
         if (ask->rows > 0 || !CanBeAskedOtherwise(ask, result))
             RaiseRemoteError(ask->connection, result);
         ask->is_rejected = true;
+        return true;
     }
 }
 
@@ -119,9 +127,13 @@ void Advance(const Run *run, PipelinedAsk *ask) {
             ask->is_done = true;
             return;
         }
-        TakeResult(run, ask);
+        bool goes_on = TakeResult(run, ask);
         Release(run->holder);
         CHECK_FOR_INTERRUPTS();
+        if (!goes_on) {
+            OnLost(run, ask);
+            return;
+        }
     }
 }
 

@@ -27,6 +27,16 @@ struct RemoteSelect {
 
 namespace {
 
+// Conditions on several identity columns one by one let any value of one come with any of another.
+// Where a statement is sent past the wrapper they are compared together, if their types are such
+// that the shard finds the operators by name.
+bool CanCompareTogether(const RemoteSelect *select) {
+    int count = list_length(select->question.identity);
+    return count > 1 && std::all_of(select->array_types, select->array_types + count, [](Oid type) {
+               return type < FirstGenbkiObjectId && get_element_type(type) != BPCHAROID;
+           });
+}
+
 // --- The query of one partition ----------------------------------------------
 
 // Finding rows by `column = ANY (parameter)`, with the operator of the column's own order.
@@ -85,8 +95,10 @@ Node *ToLeafTerms(Node *node, LeafTerms *terms) {
     return compat::MutateExpression(node, ToLeafTerms, terms);
 }
 
-// SELECT number, columns FROM ONLY leaf WHERE conditions; the leaf is one of `count`.
-Query *MakeLeafQuery(const RemoteSelect *select, Oid relid, int number, int count) {
+// SELECT number, columns FROM ONLY leaf WHERE conditions; the leaf is one of `count`. Those of the
+// identity only with `by_identity`.
+Query *MakeLeafQuery(const RemoteSelect *select, Oid relid, int number, int count,
+                     bool by_identity) {
     const RemoteQuestion &question = select->question;
     Relation base = table_open(question.base, AccessShareLock);
     Relation leaf = table_open(relid, AccessShareLock);
@@ -120,7 +132,7 @@ Query *MakeLeafQuery(const RemoteSelect *select, Oid relid, int number, int coun
                    NameStr(TupleDescAttr(terms.descriptor, column->varattno - 1)->attname));
     }
     List *quals = NIL;
-    foreach (cell, question.identity) {
+    foreach (cell, by_identity ? question.identity : NIL) {
         int i = foreach_current_index(cell);
         quals = lappend(quals,
                         MakeIdentityCondition(MakeLeafColumn(terms, lfirst_int(cell)),
@@ -190,10 +202,11 @@ Query *MakeUnion(List *queries) {
     return query;
 }
 
-PlannedStmt *PlanLeaves(const RemoteSelect *select, const Oid *leaves, int count) {
+PlannedStmt *PlanLeaves(const RemoteSelect *select, const Oid *leaves, int count,
+                        bool by_identity) {
     List *queries = NIL;
     for (int i = 0; i < count; i++)
-        queries = lappend(queries, MakeLeafQuery(select, leaves[i], i, count));
+        queries = lappend(queries, MakeLeafQuery(select, leaves[i], i, count, by_identity));
     return standard_planner(MakeUnion(queries), "", 0, nullptr);
 }
 
@@ -217,7 +230,7 @@ bool ReadParameters(const RemoteSelect *select, const ForeignScan *scan, LeafSel
         leaf->parameters[foreach_current_index(cell)] = param->paramid - 1;
     }
     leaf->is_selective = true;
-    for (int i = 0; i < list_length(select->question.identity); i++)
+    for (int i = 0; !CanCompareTogether(select) && i < list_length(select->question.identity); i++)
         leaf->is_selective = leaf->is_selective &&
                              std::find(leaf->parameters, leaf->parameters + leaf->parameter_count,
                                        i) != leaf->parameters + leaf->parameter_count;
@@ -265,7 +278,7 @@ void DescribeLeaf(const RemoteSelect *select, LeafSelect *leaf) {
     MemoryContext planning =
         AllocSetContextCreate(CurrentMemoryContext, "index_table planning", ALLOCSET_DEFAULT_SIZES);
     MemoryContext caller = MemoryContextSwitchTo(planning);
-    PlannedStmt *plan = PlanLeaves(select, &leaf->leaf, 1);
+    PlannedStmt *plan = PlanLeaves(select, &leaf->leaf, 1, !CanCompareTogether(select));
     MemoryContextSwitchTo(select->context);
     leaf->sql = ReadStatement(select, map, plan, leaf);
     MemoryContextSwitchTo(caller);
@@ -413,7 +426,7 @@ PlannedStmt *PlanRemoteSelect(RemoteSelect *select, const Oid *leaves, int count
     MemoryContext planning =
         AllocSetContextCreate(CurrentMemoryContext, "index_table planning", ALLOCSET_DEFAULT_SIZES);
     MemoryContext caller = MemoryContextSwitchTo(planning);
-    PlannedStmt *made = PlanLeaves(select, leaves, count);
+    PlannedStmt *made = PlanLeaves(select, leaves, count, true);
     // Whoever changes one of them changes the plan.
     for (int i = 0; i < count; i++)
         GetLeafSelect(select, leaves[i]);
@@ -435,7 +448,46 @@ PlannedStmt *PlanRemoteSelect(RemoteSelect *select, const Oid *leaves, int count
     return kept.plan;
 }
 
+const char *WrapperStatement(RemoteSelect *select, Oid leaf) {
+    const ForeignScan *scan =
+        reinterpret_cast<const ForeignScan *>(PlanRemoteSelect(select, &leaf, 1)->planTree);
+    if (!IsA(scan, ForeignScan) || !IsPostgres(scan->fs_server) || scan->fdw_private == NIL ||
+        !IsA(linitial(scan->fdw_private), String))
+        return nullptr;
+    return strVal(linitial(scan->fdw_private));
+}
+
 namespace {
+
+// The number that a parameter has in a combined statement.
+int NumberOf(CombinedSelect *combined, int parameter) {
+    int *end = combined->parameters + combined->parameter_count;
+    int number = std::find(combined->parameters, end, parameter) - combined->parameters;
+    if (number == combined->parameter_count)
+        combined->parameters[combined->parameter_count++] = parameter;
+    return number + 1;
+}
+
+void AppendTogether(StringInfo sql, const RemoteSelect *select, const LeafSelect *leaf, int number,
+                    CombinedSelect *combined) {
+    const RemoteQuestion &question = select->question;
+    int count = list_length(question.identity);
+    StringInfoData arrays;
+    initStringInfo(&arrays);
+    ListCell *cell, *column;
+    appendStringInfoString(sql, " WHERE (");
+    foreach (cell, question.identity) {
+        int i = foreach_current_index(cell);
+        const char *comma = i == 0 ? "" : ", ";
+        foreach (column, question.columns)
+            if (lfirst_int(column) == lfirst_int(cell))
+                appendStringInfo(sql, "%ss.c%d", comma,
+                                 leaf->result[foreach_current_index(column)] + 1);
+        appendStringInfo(&arrays, "%s$%d::%s", comma, NumberOf(combined, number * count + i),
+                         format_type_be(select->array_types[i]));
+    }
+    appendStringInfo(sql, ") IN (SELECT * FROM unnest(%s) AS i)", arrays.data);
+}
 
 // Appends the statement of one of several leaves with its parameters numbered anew. Statements of
 // postgres_fdw have "names", 'strings' in which quotes are doubled, and nothing else that a dollar
@@ -452,12 +504,7 @@ void AppendRenumbered(StringInfo sql, const LeafSelect *leaf, int number, int co
             char *end;
             int parameter = leaf->parameters[strtol(at + 1, &end, 10) - 1];
             parameter += (parameter < identities ? number : count - 1) * identities;
-            const int *known = std::find(
-                combined->parameters, combined->parameters + combined->parameter_count, parameter);
-            int place = known - combined->parameters;
-            if (place == combined->parameter_count)
-                combined->parameters[combined->parameter_count++] = parameter;
-            appendStringInfo(sql, "$%d", place + 1);
+            appendStringInfo(sql, "$%d", NumberOf(combined, parameter));
             at = end - 1;
             continue;
         }
@@ -472,7 +519,7 @@ CombinedSelect CombineSelects(const RemoteSelect *select, const LeafSelect *cons
     CombinedSelect combined = {};
     int room = 0;
     for (int i = 0; i < count; i++)
-        room += leaves[i]->parameter_count;
+        room += leaves[i]->parameter_count + list_length(select->question.identity);
     combined.parameters = palloc_array(int, room + 1);
     StringInfoData sql;
     initStringInfo(&sql);
@@ -487,6 +534,8 @@ CombinedSelect CombineSelects(const RemoteSelect *select, const LeafSelect *cons
         for (int j = 0; j < leaf->result_count; j++)
             appendStringInfo(&sql, "%sc%d", j == 0 ? "" : ", ", j + 1);
         appendStringInfoChar(&sql, ')');
+        if (CanCompareTogether(select))
+            AppendTogether(&sql, select, leaf, i, &combined);
     }
     combined.sql = sql.data;
     return combined;

@@ -23,7 +23,8 @@ void UnpinSelect(RemoteSelect *select);
 // Types of the arrays that are its first parameters.
 Oid IdentityParameterType(const RemoteSelect *select, int i);
 
-// What a server is asked about one partition.
+// What a server is asked about one partition where that is not the wrapper's business. Part of a
+// CombinedSelect.
 struct LeafSelect {
     Oid leaf; // hash key
     Oid server;
@@ -32,7 +33,7 @@ struct LeafSelect {
     int result_count; // the statement's columns
     int parameter_count;
     int *parameters;   // for $1, $2, …: which of the question's parameters it is, from 0
-    bool is_selective; // the identities are among the conditions that the server checks
+    bool is_selective; // the server finds rows by their identity
 };
 
 // Locks the partition with AccessShareLock. Valid as long as the select is pinned.
@@ -44,6 +45,9 @@ const LeafSelect *GetLeafSelect(RemoteSelect *select, Oid leaf);
 // allow it (async_capable), they are asked at the same time. Its range table's relations are
 // locked. Valid until the next is made, or the select is not pinned any more.
 PlannedStmt *PlanRemoteSelect(RemoteSelect *select, const Oid *leaves, int count);
+
+// What postgres_fdw asks a partition's server, in the way of that plan; null for other wrappers.
+const char *WrapperStatement(RemoteSelect *select, Oid leaf);
 
 // One statement for several partitions on one server, of the columns of PlanRemoteSelect's rows.
 struct CombinedSelect {

@@ -199,6 +199,37 @@ SELECT count(*) FROM people WHERE email = (SELECT email FROM people_0 WHERE doc 
 ROLLBACK}, extra_params => [ '-q' ], connstr => $coordinator->connstr('postgres') . " options='-c session_preload_libraries='");
 is($late, '1', 'as it does where the library was loaded in its midst');
 
+# --- While others write ---------------------------------------------------------------
+
+# Rows that keep their key are found, each once, whatever becomes of their other columns and of other rows.
+$coordinator->safe_psql('postgres', "INSERT INTO people (tenant, id, email, town, doc, num) SELECT i % 5, 200000 + i, 'stable' || i, 'Stable', '1', 0 FROM generate_series(1, 120) AS i");
+my @writers = map { start_session($coordinator, 'postgres', <<"SQL") } 0, 1;
+SET index_table.enable_scan = force;
+DO \$\$
+DECLARE turn int := 0;
+BEGIN
+	WHILE turn < 60 LOOP
+		turn := turn + 1;
+		UPDATE people SET doc = to_jsonb(turn), amount = turn WHERE town = 'Stable' AND id % 7 = turn % 7 AND id % 2 = $_;
+		UPDATE people SET town = CASE WHEN turn % 2 = 0 THEN 'Stable ' ELSE 'Other' END || turn WHERE id BETWEEN turn * 5 AND turn * 5 + 3 AND id % 2 = $_;
+		DELETE FROM people WHERE id = 300000 + $_;
+		INSERT INTO people (tenant, id, town) VALUES (turn, 300000 + $_, 'Passing');
+		COMMIT;
+	END LOOP;
+END \$\$;
+SQL
+my $reads = '';
+foreach my $turn (1 .. 60)
+{
+	my $access = pick('auto', 'fdw');
+	$reads .= "SET index_table.enable_scan = force; SET index_table.shard_access = $access;\n"
+	  . pick("SELECT count(doc), count(DISTINCT id) FROM people WHERE town = 'Stable'", "SELECT count(doc), count(DISTINCT id) FROM (SELECT * FROM people WHERE email LIKE 'stable%' ORDER BY email) AS s",
+		"SELECT count(p.doc), count(DISTINCT p.id) FROM generate_series(1, 120) AS i JOIN people AS p ON p.email = 'stable' || i") . ";\n";
+}
+my $found = $coordinator->safe_psql('postgres', $reads);
+is(join(' ', grep { $_ ne '120|120' } split /\n/, $found), '', 'rows that keep their key, while others write');
+is(end_session($_), '', 'a writer') foreach @writers;
+
 # --- Cursors, roles, row security ----------------------------------------------------
 
 my $cursor = $coordinator->safe_psql('postgres', q{
