@@ -5,6 +5,7 @@
 #   make test           every suite on a throw-away server (installs what is missing)
 #   make matrix         every suite on PostgreSQL 15, 17 and 18, in chroots (root; see test/matrix)
 #   make demo           the tour (KEEP=1 leaves its server running, MOVIES=FILE loads films)
+#   make demo SHARDS=4  the tour of index tables over partitions on other servers
 #   make lint           format and structure checks
 #   make bench          speed against native PostgreSQL
 

@@ -303,19 +303,20 @@ link_entries() {
     ln -s "$2"/* "$1$2"
 }
 
-# start_server CONFIGURATION: a server in $scratch/data that listens on a socket in
-# $scratch/s only; sets PGHOST, PGPORT, PGUSER, PGDATABASE.
+# start_server CONFIGURATION [NAME PORT]: a server in $scratch/NAME (data) that listens on port PORT (5432)
+# of a socket in $scratch/s only; sets PGHOST, PGPORT, PGUSER, PGDATABASE to it.
 start_server() {
-    local data=$scratch/data
-    export PGHOST=$scratch/s PGPORT=5432 PGUSER=postgres PGDATABASE=postgres
-    "${as_user[@]}" mkdir "$PGHOST"
+    local data=$scratch/${2:-data}
+    export PGHOST=$scratch/s PGPORT=${3:-5432} PGUSER=postgres PGDATABASE=postgres
+    "${as_user[@]}" mkdir -p "$PGHOST"
     run initdb -D "$data" -U postgres -A trust >"$scratch/initdb.log" 2>&1 ||
         { cat "$scratch/initdb.log"; return 1; }
     {
         cat "$1"
+        echo "port = $PGPORT"
         echo "listen_addresses = ''"
         echo "unix_socket_directories = '$PGHOST'"
     } >>"$data/postgresql.conf"
-    run pg_ctl start -s -w -t 60 -D "$data" -l "$scratch/server.log" ||
-        { tail -n 30 "$scratch/server.log"; return 1; }
+    run pg_ctl start -s -w -t 60 -D "$data" -l "$data.log" ||
+        { tail -n 30 "$data.log"; return 1; }
 }
