@@ -21,6 +21,8 @@ struct ShardConnection {
     int last_number;
     bool sends_prepared; // what was sent is one of those
     bool is_outdated;
+    bool keeps; // as the server's option keep_connections says
+    bool ends;  // with the transaction
     bool is_reused;
     bool is_busy; // connecting, or a statement's result was not received
     int level;    // of the subtransaction that made it so
@@ -230,7 +232,9 @@ void CloseBusy(int level) {
 
 void OnTransactionEnd(XactEvent event, void *) {
     if (event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT || event == XACT_EVENT_PREPARE)
-        CloseBusy(0);
+        for (ShardConnection *self = connections; self; self = self->next)
+            if (self->is_busy || self->ends)
+                Close(self);
 }
 
 void OnSubTransactionEnd(SubXactEvent event, SubTransactionId, SubTransactionId, void *) {
@@ -279,6 +283,7 @@ ShardConnection *OpenConnection(Oid foreign_table, Oid user) {
     ShardConnection *self = FindConnection(mapping->umid, user);
     if (self->is_busy)
         elog(ERROR, "the connection to server \"%s\" is in use", server->servername);
+    self->ends = false;
     self->table = foreign_table;
     self->is_reused = self->conn && IsAlive(self);
     if (self->is_reused)
@@ -291,7 +296,9 @@ ShardConnection *OpenConnection(Oid foreign_table, Oid user) {
     self->server_hash = GetSysCacheHashValue1(FOREIGNSERVEROID, ObjectIdGetDatum(server->serverid));
     self->mapping_hash = GetSysCacheHashValue1(USERMAPPINGOID, ObjectIdGetDatum(mapping->umid));
     self->is_outdated = false;
-    Connect(self, GetConnectionOptions(server, mapping));
+    ConnectionOptions options = GetConnectionOptions(server, mapping);
+    self->keeps = options.keeps;
+    Connect(self, options);
     Configure(self);
     return self;
 }
@@ -435,6 +442,10 @@ const char *ResultValue(const PGresult *result, int row, int column) {
 
 PGconn *LibpqConnection(const ShardConnection *self) {
     return self->conn;
+}
+
+void LetEndWithTransaction(ShardConnection *self) {
+    self->ends = !self->keeps;
 }
 
 TimestampTz DeadlineOf(const ShardConnection *self) {

@@ -51,6 +51,10 @@ PGresult *Execute(ShardConnection *connection, const char *sql, int count,
 // A value of a result; null where it is NULL.
 const char *ResultValue(const PGresult *result, int row, int column);
 
+// Has the connection closed when the transaction ends, if its server's keep_connections says so:
+// nobody relies on its session there.
+void LetEndWithTransaction(ShardConnection *connection);
+
 // For receiving from several connections at once, through libpq itself.
 PGconn *LibpqConnection(const ShardConnection *connection);
 // When what was sent has to be answered; 0: at any time.

@@ -138,6 +138,8 @@ ConnectionOptions GetConnectionOptions(ForeignServer *server, UserMapping *mappi
         add("scram_server_key", compat::ScramServerKey());
         add("require_auth", "scram-sha-256");
     }
+    const DefElem *keep = FindOption(server->options, "keep_connections");
+    options.keeps = !keep || defGetBoolean(const_cast<DefElem *>(keep));
     // libpq heeds it only where it blocks.
     if (const char *seconds = LastValue(options, "connect_timeout"))
         options.connect_timeout = Min(atoi(seconds), INT_MAX / 1000) * 1000;

@@ -10,6 +10,7 @@ struct ConnectionOptions {
     const char **keywords; // ended by a null
     const char **values;
     int connect_timeout; // milliseconds, of the server's options; 0: none given
+    bool keeps;          // the connection outlives the transaction
     UserMapping *mapping;
 };
 // Allocated in the current memory context.

@@ -23,6 +23,7 @@ void Release(void *argument) {
 
 void Send(PipelinedAsk *ask, Oid user) {
     ask->connection = OpenConnection(ask->table, user);
+    LetEndWithTransaction(ask->connection);
     SendRepeatedly(ask->connection, ask->sql, ask->parameter_count, ask->values);
     PQsetSingleRowMode(LibpqConnection(ask->connection));
 }

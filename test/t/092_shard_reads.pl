@@ -297,6 +297,20 @@ $session->{input} .= "$everywhere;\n" x 5 . "\\q\n";
 is(end_session($session), "$expected\n" x 5 . "ready\n" . "$expected\n" x 5, 'columns that change on the shard');
 $shards[0]->safe_psql('postgres', 'ALTER TABLE remote_0 ALTER COLUMN doc TYPE jsonb USING doc::jsonb; ALTER TABLE remote_2 ALTER COLUMN doc TYPE jsonb USING doc::jsonb');
 
+# Connections last as long as the session, unless the server says otherwise.
+my $connected = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'index_table'";
+$coordinator->safe_psql('postgres', "ALTER SERVER shard0 OPTIONS (ADD keep_connections 'off')");
+$session = start_session($coordinator, 'postgres', "BEGIN;\n$everywhere;\n\\echo within");
+$session->{run}->pump until $session->{output} =~ /within/;
+is(join(' ', map { $_->safe_psql('postgres', $connected) } @shards), '1 1', 'connections within a transaction');
+$session->{input} .= "COMMIT;\n\\echo after\n";
+$session->{run}->pump until $session->{output} =~ /after/;
+ok($shards[0]->poll_query_until('postgres', "SELECT ($connected) = 0"), 'keep_connections off');
+is($shards[1]->safe_psql('postgres', $connected), '1', 'and on');
+$session->{input} .= "\\q\n";
+end_session($session);
+$coordinator->safe_psql('postgres', 'ALTER SERVER shard0 OPTIONS (DROP keep_connections)');
+
 # --- A shard is down -----------------------------------------------------------------
 
 my ($local, $on_first, $on_second) = map { $coordinator->safe_psql('postgres', "SELECT min(email) FROM $_ WHERE email IS NOT NULL") } 'people_3', 'people_0', 'people_1';
