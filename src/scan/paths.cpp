@@ -262,9 +262,14 @@ List *RemainingClauses(const RelOptInfo *rel, const IndexPath *path, List *claus
 }
 
 // Rows that are worth fetching at once while it is not known how many will be asked for.
-int FirstBatch(PlannerInfo *root) {
+int FirstBatch(PlannerInfo *root, const Path *path) {
     constexpr int kAll = 1000;
     constexpr int kFew = 20;
+    const Query *query = root->parse;
+    bool needs_all = query->hasAggs || query->groupClause != NIL || query->distinctClause != NIL ||
+                     query->hasWindowFuncs || (root->sort_pathkeys != NIL && path->pathkeys == NIL);
+    if (needs_all)
+        return kAll;
     if (root->limit_tuples > 0)
         return static_cast<int>(Min(root->limit_tuples + 1, static_cast<double>(kAll)));
     return root->tuple_fraction > 0 ? kFew : kAll;
@@ -278,7 +283,7 @@ Plan *PlanScan(PlannerInfo *root, RelOptInfo *rel, CustomPath *best, List *targe
                      .lock = LockModeFor(GetRowUse(root, rel->relid)),
                      // What row security hides must not be shown to conditions of others'.
                      .may_ship = planner_rt_fetch(rel->relid, root)->securityQuals == NIL,
-                     .first_batch = FirstBatch(root)};
+                     .first_batch = FirstBatch(root, &best->path)};
     List *filter = clauses;
     if (IsA(linitial(paths), IndexPath)) {
         IndexPath *first = linitial_node(IndexPath, paths);

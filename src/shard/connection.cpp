@@ -153,13 +153,10 @@ void Configure(ShardConnection *self) {
     Execute(self,
             "SELECT pg_catalog.set_config(n, v, false) FROM (VALUES ('search_path', 'pg_catalog'), "
             "('timezone', 'UTC'), ('datestyle', 'ISO'), ('intervalstyle', 'postgres'), "
-            "('extra_float_digits', '3')) AS s (n, v)",
+            "('extra_float_digits', '3')) AS s (n, v) UNION ALL "
+            "SELECT pg_catalog.set_config(name, '2s', false) FROM pg_catalog.pg_settings "
+            "WHERE name = 'client_connection_check_interval' AND max_val <> '0'",
             0, nullptr);
-    if (PQserverVersion(self->conn) >= 140000)
-        Execute(self,
-                "SELECT pg_catalog.set_config(name, '2s', false) FROM pg_catalog.pg_settings "
-                "WHERE name = 'client_connection_check_interval' AND max_val <> '0'",
-                0, nullptr);
     MemoryContextSwitchTo(caller);
     MemoryContextDelete(memory);
 }
