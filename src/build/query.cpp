@@ -2,29 +2,6 @@
 
 namespace index_table {
 
-Oid RelationOwner(Oid relid) {
-    HeapTuple tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
-    if (!HeapTupleIsValid(tuple))
-        elog(ERROR, "cache lookup failed for relation %u", relid);
-    Oid owner = reinterpret_cast<Form_pg_class>(GETSTRUCT(tuple))->relowner;
-    ReleaseSysCache(tuple);
-    return owner;
-}
-
-OwnerContext EnterOwner(Oid owner) {
-    OwnerContext context;
-    GetUserIdAndSecContext(&context.saved_user, &context.saved_security);
-    SetUserIdAndSecContext(owner, context.saved_security | SECURITY_RESTRICTED_OPERATION |
-                                      SECURITY_NOFORCE_RLS);
-    context.guc_level = SecureSearchPath();
-    return context;
-}
-
-void LeaveOwner(const OwnerContext &context) {
-    AtEOXact_GUC(false, context.guc_level);
-    SetUserIdAndSecContext(context.saved_user, context.saved_security);
-}
-
 void Execute(const char *sql) {
     if (SPI_connect() != SPI_OK_CONNECT)
         elog(ERROR, "SPI_connect failed");

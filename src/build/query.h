@@ -3,19 +3,10 @@
 #pragma once
 
 #include "catalog/definition.h"
+#include "catalog/owner.h"
+#include "catalog/subtransaction.h"
 
 namespace index_table {
-
-// The user and settings that such SQL runs under. After an error the transaction restores them.
-struct OwnerContext {
-    Oid saved_user;
-    int saved_security;
-    int guc_level;
-};
-OwnerContext EnterOwner(Oid owner);
-void LeaveOwner(const OwnerContext &context);
-
-Oid RelationOwner(Oid relid);
 
 // Connects to SPI, runs one statement and disconnects; raises where it fails.
 void Execute(const char *sql);
@@ -44,35 +35,5 @@ char *KeyOperator(const KeyColumn &column, StrategyNumber strategy);
 
 // OPERATOR(schema.name)
 char *OperatorName(Oid op);
-
-// Runs `attempt` in a subtransaction. Returns null, or what the error says that it raised; cancels
-// go through.
-template <typename Attempt>
-const char *TryInSubtransaction(Attempt attempt) {
-    const char *volatile message = nullptr;
-    MemoryContext caller = CurrentMemoryContext;
-    ResourceOwner owner = CurrentResourceOwner;
-    BeginInternalSubTransaction(nullptr);
-    MemoryContextSwitchTo(caller);
-    PG_TRY();
-    {
-        attempt();
-        ReleaseCurrentSubTransaction();
-    }
-    PG_CATCH();
-    {
-        MemoryContextSwitchTo(caller);
-        ErrorData *error = CopyErrorData();
-        if (error->sqlerrcode == ERRCODE_QUERY_CANCELED)
-            PG_RE_THROW();
-        FlushErrorState();
-        RollbackAndReleaseCurrentSubTransaction();
-        message = error->message ? error->message : "";
-    }
-    PG_END_TRY();
-    MemoryContextSwitchTo(caller);
-    CurrentResourceOwner = owner;
-    return message;
-}
 
 } // namespace index_table

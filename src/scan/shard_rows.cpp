@@ -1,8 +1,8 @@
 #include "scan/shard_rows.h"
 
+#include "catalog/subtransaction.h"
 #include "scan/identity_map.h"
 #include "scan/shard_access.h"
-#include "shard/attempt.h"
 #include "shard/pipelined.h"
 #include "shard/remote_run.h"
 

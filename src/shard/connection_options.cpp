@@ -21,14 +21,6 @@ bool IsForLibpq(const char *name) {
     return false;
 }
 
-const DefElem *FindOption(List *options, const char *name) {
-    ListCell *cell;
-    foreach (cell, options)
-        if (strcmp(lfirst_node(DefElem, cell)->defname, name) == 0)
-            return lfirst_node(DefElem, cell);
-    return nullptr;
-}
-
 // Replaces %a, %c, %C, %d, %p and %u in an application name.
 char *ExpandApplicationName(const char *pattern) {
     StringInfoData name;
@@ -105,6 +97,19 @@ bool UsesScramPassthrough(ForeignServer *server, UserMapping *mapping) {
 }
 
 } // namespace
+
+const DefElem *FindOption(List *options, const char *name) {
+    ListCell *cell;
+    foreach (cell, options)
+        if (strcmp(lfirst_node(DefElem, cell)->defname, name) == 0)
+            return lfirst_node(DefElem, cell);
+    return nullptr;
+}
+
+const char *FindOptionText(List *options, const char *name) {
+    const DefElem *option = FindOption(options, name);
+    return option ? defGetString(const_cast<DefElem *>(option)) : nullptr;
+}
 
 ConnectionOptions GetConnectionOptions(ForeignServer *server, UserMapping *mapping) {
     ConnectionOptions options = {.mapping = mapping};

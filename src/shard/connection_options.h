@@ -6,6 +6,11 @@
 
 namespace index_table {
 
+// Of server, user mapping, table or column; null where it is not set.
+const DefElem *FindOption(List *options, const char *name);
+// Its text; null likewise.
+const char *FindOptionText(List *options, const char *name);
+
 struct ConnectionOptions {
     const char **keywords; // ended by a null
     const char **values;

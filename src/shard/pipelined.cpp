@@ -1,7 +1,7 @@
 #include "shard/pipelined.h"
 
+#include "catalog/subtransaction.h"
 #include "compat/compat.h"
-#include "shard/attempt.h"
 #include "shard/connection.h"
 
 namespace index_table {

@@ -1,22 +1,12 @@
 #include "shard/remote_table.h"
 
+#include "shard/connection_options.h"
+
 namespace index_table {
-namespace {
-
-const char *FindOption(List *options, const char *name) {
-    ListCell *cell;
-    foreach (cell, options)
-        if (strcmp(lfirst_node(DefElem, cell)->defname, name) == 0)
-            return defGetString(lfirst_node(DefElem, cell));
-    return nullptr;
-}
-
-} // namespace
-
 char *RemoteName(Oid foreign_table) {
     List *options = GetForeignTable(foreign_table)->options;
-    const char *schema = FindOption(options, "schema_name");
-    const char *name = FindOption(options, "table_name");
+    const char *schema = FindOptionText(options, "schema_name");
+    const char *name = FindOptionText(options, "table_name");
     if (!schema)
         schema = get_namespace_name(get_rel_namespace(foreign_table));
     return psprintf("%s.%s", quote_identifier(schema),
@@ -24,7 +14,7 @@ char *RemoteName(Oid foreign_table) {
 }
 
 char *RemoteColumn(Oid foreign_table, AttrNumber attno) {
-    const char *name = FindOption(GetForeignColumnOptions(foreign_table, attno), "column_name");
+    const char *name = FindOptionText(GetForeignColumnOptions(foreign_table, attno), "column_name");
     return name ? pstrdup(name) : get_attname(foreign_table, attno, false);
 }
 

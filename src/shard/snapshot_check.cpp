@@ -1,6 +1,6 @@
 #include "shard/snapshot_check.h"
 
-#include "build/query.h"
+#include "catalog/owner.h"
 #include "catalog/definition.h"
 #include "shard/connection.h"
 

@@ -1,6 +1,7 @@
 // index_table.shard_of(): from values of the partition key to the partition, the way PostgreSQL
 // routes a row, and to the server where a foreign one is.
 #include "scan/key_values.h"
+#include "shard/connection_options.h"
 
 namespace index_table {
 namespace {
@@ -20,16 +21,6 @@ struct Routing {
     ReturnSetInfo *result;
 };
 
-const char *FindOption(List *options, const char *name) {
-    ListCell *cell;
-    foreach (cell, options) {
-        DefElem *option = lfirst_node(DefElem, cell);
-        if (strcmp(option->defname, name) == 0)
-            return defGetString(option);
-    }
-    return nullptr;
-}
-
 void PutLeaf(Routing *routing, Oid leaf) {
     Datum values[7] = {ObjectIdGetDatum(leaf)};
     bool nulls[7] = {false, true, true, true, true, true, true};
@@ -44,12 +35,12 @@ void PutLeaf(Routing *routing, Oid leaf) {
         namestrcpy(&server_name, server->servername);
         values[1] = NameGetDatum(&server_name);
         nulls[1] = false;
-        set(2, FindOption(server->options, "host"));
-        set(3, FindOption(server->options, "port"));
-        set(4, FindOption(server->options, "dbname"));
+        set(2, FindOptionText(server->options, "host"));
+        set(3, FindOptionText(server->options, "port"));
+        set(4, FindOptionText(server->options, "dbname"));
         // What is not named remotely is named as here.
-        const char *schema = FindOption(table->options, "schema_name");
-        const char *name = FindOption(table->options, "table_name");
+        const char *schema = FindOptionText(table->options, "schema_name");
+        const char *name = FindOptionText(table->options, "table_name");
         set(5, schema ? schema : get_namespace_name(get_rel_namespace(leaf)));
         set(6, name ? name : get_rel_name(leaf));
     }
