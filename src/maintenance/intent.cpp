@@ -2,24 +2,32 @@
 
 #include "maintenance/flush.h"
 #include "maintenance/maintenance.h"
+#include "shard/remote_table.h"
 
 namespace index_table {
 namespace {
 
 constexpr int kMaxRows = 100000;   // of a partition; with more, all of it is read again
 constexpr Size kTupleBytes = 1600; // of identities in a tuple: nothing is toasted
+constexpr int kMaxTexts = kTupleBytes / VARHDRSZ + INDEX_MAX_KEYS;
 enum { kLeaf, kColumns, kIdentities, kSettledAfter, kAttributes };
 
 constinit bool writes_intents = true;
+
+struct IdentityType {
+    FmgrInfo output;
+    bool by_value;
+    int16 length;
+};
 
 struct LeafIntent {
     Oid leaf;
     bool all;
     int column_count;
     AttrNumber *attnos; // of the identity, in the leaf
-    FmgrInfo *outputs;
+    IdentityType *types;
     Datum columns; // their names, an array of text
-    Datum *values; // text, one identity after the other
+    Datum *values; // one identity after the other
     int count;     // of values
     int capacity;
 };
@@ -73,7 +81,7 @@ void FindColumns(LeafIntent *intent, Relation rel, const Leaf *leaf) {
     MemoryContext caller = MemoryContextSwitchTo(memory);
     int count = table->identity_count;
     intent->attnos = palloc_array(AttrNumber, count);
-    intent->outputs = palloc_array(FmgrInfo, count);
+    intent->types = palloc_array(IdentityType, count);
     Datum *names = palloc_array(Datum, count);
     for (int i = 0; i < count; i++) {
         const char *name = get_attname(leaf->base_relid, table->identity[i].base_attno, false);
@@ -81,9 +89,10 @@ void FindColumns(LeafIntent *intent, Relation rel, const Leaf *leaf) {
         bool is_varlena;
         names[i] = CStringGetTextDatum(name);
         intent->attnos[i] = get_attnum(RelationGetRelid(rel), name);
-        getTypeOutputInfo(get_atttype(RelationGetRelid(rel), intent->attnos[i]), &output,
-                          &is_varlena);
-        fmgr_info_cxt(output, &intent->outputs[i], memory);
+        Oid type = get_atttype(RelationGetRelid(rel), intent->attnos[i]);
+        getTypeOutputInfo(type, &output, &is_varlena);
+        fmgr_info_cxt(output, &intent->types[i].output, memory);
+        get_typlenbyval(type, &intent->types[i].length, &intent->types[i].by_value);
     }
     intent->columns = TextArray(names, count);
     intent->column_count = count;
@@ -97,7 +106,7 @@ bool IsLast(const LeafIntent *intent, const Datum *values) {
         return false;
     const Datum *last = intent->values + intent->count - intent->column_count;
     for (int i = 0; i < intent->column_count; i++)
-        if (!datum_image_eq(last[i], values[i], false, -1))
+        if (!datum_image_eq(last[i], values[i], intent->types[i].by_value, intent->types[i].length))
             return false;
     return true;
 }
@@ -122,17 +131,19 @@ void WriteIntent(Relation rel, const LeafIntent *intent) {
     }
     values[kColumns] = intent->columns;
     nulls[kColumns] = nulls[kIdentities] = false;
-    for (int first = 0; first < intent->count;) {
+    Datum *texts = palloc_array(Datum, kMaxTexts);
+    for (int i = 0; i < intent->count;) {
         Size bytes = 0;
-        int next = first;
+        int count = 0;
         do {
-            for (int i = 0; i < intent->column_count; i++)
-                bytes += VARSIZE_ANY(DatumGetPointer(intent->values[next + i]));
-            next += intent->column_count;
-        } while (next < intent->count && bytes < kTupleBytes);
-        values[kIdentities] = TextArray(intent->values + first, next - first);
+            for (int column = 0; column < intent->column_count; column++, i++, count++) {
+                texts[count] = CStringGetTextDatum(
+                    OutputFunctionCall(&intent->types[column].output, intent->values[i]));
+                bytes += VARSIZE(DatumGetPointer(texts[count]));
+            }
+        } while (i < intent->count && bytes < kTupleBytes);
+        values[kIdentities] = TextArray(texts, count);
         InsertDeleted(rel, values, nulls);
-        first = next;
     }
 }
 
@@ -141,9 +152,11 @@ void WriteIntents() {
         return;
     MemoryContext caller = MemoryContextSwitchTo(memory);
     Relation rel = table_open(ExtensionRelation("intent"), RowExclusiveLock);
+    int level = SetTransmissionModes();
     ListCell *cell;
     foreach (cell, intents)
         WriteIntent(rel, static_cast<LeafIntent *>(lfirst(cell)));
+    AtEOXact_GUC(true, level);
     table_close(rel, NoLock);
     // Whatever synchronous_commit says: shards are about to commit.
     XLogFlush(XactLastRecEnd);
@@ -191,7 +204,7 @@ void NoteIntent(Relation rel, const Leaf *leaf, TupleTableSlot *row) {
         // Such a row cannot be asked for.
         intent->all = intent->all || isnull;
         if (!isnull)
-            values[i] = CStringGetTextDatum(OutputFunctionCall(&intent->outputs[i], value));
+            values[i] = value;
     }
     if (!intent->all && !IsLast(intent, values)) {
         if (intent->count + count > intent->capacity) {
@@ -199,7 +212,9 @@ void NoteIntent(Relation rel, const Leaf *leaf, TupleTableSlot *row) {
             intent->values = static_cast<Datum *>(
                 repalloc_huge(intent->values, sizeof(Datum) * intent->capacity));
         }
-        std::copy(values, values + count, intent->values + intent->count);
+        for (int i = 0; i < count; i++)
+            intent->values[intent->count + i] =
+                datumCopy(values[i], intent->types[i].by_value, intent->types[i].length);
         intent->count += count;
         intent->all = intent->count / count > kMaxRows;
     }

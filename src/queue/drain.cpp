@@ -101,7 +101,9 @@ void WithDrainedLeaf(Oid relid, Body body) {
     LockDatabaseObject(RelationRelationId, relid, kDrainLock, ExclusiveLock);
     OwnerContext owner = EnterOwner(RelationOwner(number->base));
     PushActiveSnapshot(GetTransactionSnapshot()); // a worker has none
+    int level = SetTransmissionModes();           // identities are noted as text
     body(rel);
+    AtEOXact_GUC(true, level);
     PopActiveSnapshot();
     LeaveOwner(owner);
     relation_close(rel, NoLock);

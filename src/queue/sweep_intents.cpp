@@ -112,25 +112,33 @@ void NoteSettledAfter(const Intents &intents) {
 }
 
 // Whether the transactions on the shard that intents are about have ended there: it may still be
-// busy with the commit. They had begun before anybody could see the intents, so before the first
-// time that this looks.
+// busy with the commit. They had their numbers before anybody could see the intents, so lower ones
+// than that of a transaction that begins now. A snapshot's xmax would not do: it comes after those
+// that have ended, not after those in progress.
 bool IsSettled(ShardConnection *connection, Intents *intents) {
-    bool is_known = intents->settled_after != nullptr;
-    if (!is_known) {
-        PGresult *result = Execute(
-            connection, "SELECT pg_catalog.pg_snapshot_xmax(pg_catalog.pg_current_snapshot())", 0,
-            nullptr);
-        intents->settled_after = pstrdup(ResultValue(result, 0, 0));
+    auto ask = [connection, intents]() {
+        const char *values[] = {intents->settled_after};
+        return Execute(connection,
+                       "SELECT pg_catalog.pg_snapshot_xmin(s) >= $1::xid8, "
+                       "pg_catalog.pg_snapshot_xmax(s) < $1::xid8 "
+                       "FROM pg_catalog.pg_current_snapshot() AS s",
+                       1, values);
+    };
+    auto is_true = [](const PGresult *result, int column) {
+        return strcmp(ResultValue(result, 0, column), "t") == 0;
+    };
+    if (intents->settled_after) {
+        PGresult *result = ask();
+        // Numbers start elsewhere after a crash or on another server, where it means nothing.
+        if (!is_true(result, 1))
+            return is_true(result, 0);
     }
-    const char *values[] = {intents->settled_after};
-    PGresult *result =
-        Execute(connection,
-                "SELECT pg_catalog.pg_snapshot_xmin(pg_catalog.pg_current_snapshot()) >= $1::xid8",
-                1, values);
-    bool is_settled = strcmp(ResultValue(result, 0, 0), "t") == 0;
-    if (!is_settled && !is_known)
-        NoteSettledAfter(*intents);
-    return is_settled;
+    PGresult *result = Execute(connection, "SELECT pg_catalog.pg_current_xact_id()", 0, nullptr);
+    intents->settled_after = pstrdup(ResultValue(result, 0, 0));
+    if (is_true(ask(), 0))
+        return true;
+    NoteSettledAfter(*intents);
+    return false;
 }
 
 // False where some rows could not be entered.

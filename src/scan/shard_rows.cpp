@@ -5,6 +5,7 @@
 #include "scan/shard_access.h"
 #include "shard/pipelined.h"
 #include "shard/remote_run.h"
+#include "shard/remote_table.h"
 
 namespace index_table {
 namespace {
@@ -178,14 +179,7 @@ void TakeText(PipelinedAsk *ask, int, const char *const *texts) {
 
 // Values of parameters in the form in which servers read them, whatever this session's settings.
 const char **WriteParameters(const ParamListInfo parameters, const CombinedSelect &combined) {
-    int level = NewGUCNestLevel();
-    auto set = [](const char *name, const char *value) {
-        set_config_option(name, value, PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
-    };
-    set("datestyle", "ISO");
-    set("intervalstyle", "postgres");
-    set("extra_float_digits", "3");
-    set("search_path", "pg_catalog");
+    int level = SetTransmissionModes();
     const char **texts = palloc_array(const char *, combined.parameter_count + 1);
     for (int i = 0; i < combined.parameter_count; i++) {
         const ParamExternData &parameter = parameters->params[combined.parameters[i]];

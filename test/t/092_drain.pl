@@ -18,13 +18,10 @@ note "DRAIN_SEED=$seed DRAIN_ROUNDS=$rounds";
 
 # --- Servers --------------------------------------------------------------------------
 
-# A commit waits where somebody holds the advisory lock 1.
 my $shard_sql = q{
 	CREATE EXTENSION index_table;
 	CREATE TABLE people (id int PRIMARY KEY, shard int, email text, town text);
-	SELECT index_table.capture('people');
-	CREATE FUNCTION gate() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_advisory_xact_lock_shared(1); RETURN NULL; END';
-	CREATE CONSTRAINT TRIGGER gate AFTER INSERT OR UPDATE OR DELETE ON people DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION gate();};
+	SELECT index_table.capture('people');} . gate_sql('people');
 my $conf = "restart_after_crash = on\nindex_table.drain_naptime = 0\n";
 my @shards = map { new_node("shard$_", conf => $conf) } 0 .. 1;
 my $coordinator = new_node('coordinator',
@@ -49,45 +46,13 @@ $coordinator->safe_psql('postgres', oracle_sql(
 
 # --- Helpers --------------------------------------------------------------------------
 
-# A session that holds a lock; returns when it has it.
-sub hold
-{
-	my ($node, $sql, $query) = @_;
-	my $session = start_session($node, 'postgres', $sql);
-	$node->poll_query_until('postgres', $query) or die "no lock: $sql";
-	return $session;
-}
-
-# Ends it, if the server has not.
-sub release
-{
-	my ($session) = @_;
-	$session->{input} .= "\\q\n";
-	eval { end_session($session) };
-	return;
-}
-
-sub shut_gate
-{
-	my ($node) = @_;
-	return hold($node, 'SELECT pg_advisory_lock(1);', q{SELECT count(*) = 1 FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ExclusiveLock' AND granted AND objid = 1});
-}
-
-sub lock_table
-{
-	my ($node, $table) = @_;
-	return hold($node, "BEGIN; LOCK TABLE $table IN SHARE MODE;",
-		"SELECT count(*) = 1 FROM pg_locks WHERE relation = '$table'::regclass AND mode = 'ShareLock' AND granted");
-}
-
 # Kills what a command runs in: its backend, its server, or a shard; brings it back.
 sub crash
 {
 	my ($what, $command, $shard) = @_;
 	if ($what eq 'backend')
 	{
-		my $pid = $coordinator->safe_psql('postgres', "SELECT pid FROM pg_stat_activity WHERE query LIKE '%/* victim */%' AND pid <> pg_backend_pid() AND backend_type = 'client backend'");
-		kill 'KILL', $pid or die "no victim";
+		kill_backend($coordinator, "query LIKE '%/* victim */%'");
 	}
 	else
 	{
@@ -96,11 +61,7 @@ sub crash
 		$node->start;
 	}
 	eval { end_command($command) };
-	# A postmaster needs a moment to see that it must begin again.
-	foreach my $node ($coordinator, @shards)
-	{
-		$node->poll_query_until('postgres', 'SELECT true') or die "a server is gone";
-	}
+	wait_until_up($coordinator, @shards);
 	return;
 }
 
@@ -156,7 +117,7 @@ my %steps = (
 		$shards[$shard]->poll_query_until('postgres', q{SELECT count(*) > 0 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted}) or die 'nobody waits';
 		# The shard goes on to commit what nobody waits for any more.
 		crash($what, $command, $shard);
-		release($gate);
+		release_lock($gate);
 		$shards[$shard]->poll_query_until('postgres', q{SELECT count(*) = 0 FROM pg_locks WHERE locktype = 'advisory'}) or die 'somebody waits';
 	},
 	# Rows have been read, nothing is committed.
@@ -165,9 +126,9 @@ my %steps = (
 		my $lock = lock_table($coordinator, 'people_by_town');
 		my $command = start_command($coordinator, 'CALL index_table.drain() /* victim */');
 		$coordinator->poll_query_until('postgres', q{SELECT count(*) > 0 FROM pg_locks WHERE relation = 'people_by_town'::regclass AND NOT granted}) or die 'nobody waits';
-		if ($what eq 'shard') { $shards[$shard]->stop('immediate'); release($lock); $shards[$shard]->start; end_command($command); return; }
+		if ($what eq 'shard') { $shards[$shard]->stop('immediate'); release_lock($lock); $shards[$shard]->start; end_command($command); return; }
 		crash($what, $command, $shard);
-		release($lock);
+		release_lock($lock);
 	},
 	# It is committed here, nothing is discarded there.
 	discard => sub {
@@ -176,7 +137,7 @@ my %steps = (
 		my $command = start_command($coordinator, 'CALL index_table.drain() /* victim */');
 		$shards[$shard]->poll_query_until('postgres', q{SELECT count(*) > 0 FROM pg_locks WHERE relation = 'people_outbox'::regclass AND NOT granted}) or die 'nobody waits';
 		crash($what, $command, $shard);
-		release($lock);
+		release_lock($lock);
 	});
 foreach my $round (1 .. $rounds)
 {

@@ -21,7 +21,8 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 our @EXPORT = qw(new_node describe oracle_sql oracle_ok has_extension sqlstate quote_literal start_session end_session
-	start_command end_command varied_tables_sql sections);
+	start_command end_command varied_tables_sql sections
+	gate_sql hold_lock release_lock shut_gate lock_table kill_backend wait_until_up);
 
 # A running server; options are those of PostgreSQL::Test::Cluster::init, and conf => more settings,
 # install_path => of another server, no_data_checksums => not even where they are the default.
@@ -90,6 +91,71 @@ SELECT index_table.create('"Odd.Names"."Events"', '"Code"', is_unique => true, p
 SELECT index_table.create('"Odd.Names"."Events"', '"Odd.Names"."Shout It"(note)', strategy => 'denormalized', name => '"Odd.Names"."By ""Note"""');
 SELECT index_table.create('plain', 'v', is_unique => true, nulls_distinct => false, initially_deferred => true);
 };
+}
+
+# --- Stopping others where a test wants them, and killing them there ------------------------------
+
+# Commits of changes of a table wait where somebody holds the advisory lock 1.
+sub gate_sql
+{
+	my ($table) = @_;
+	return qq{
+CREATE FUNCTION gate() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_advisory_xact_lock_shared(1); RETURN NULL; END';
+CREATE CONSTRAINT TRIGGER gate AFTER INSERT OR UPDATE OR DELETE ON $table DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION gate();};
+}
+
+# A session that holds a lock, or waits, once the query says so.
+sub hold_lock
+{
+	my ($node, $sql, $query) = @_;
+	my $session = start_session($node, 'postgres', $sql);
+	$node->poll_query_until('postgres', $query) or die "no lock: $sql";
+	return $session;
+}
+
+# Ends it, if the server has not.
+sub release_lock
+{
+	my ($session) = @_;
+	$session->{input} .= "\\q\n";
+	eval { end_session($session) };
+	return;
+}
+
+# Holds an advisory lock, that of gates unless another one is named.
+sub shut_gate
+{
+	my ($node, $number) = @_;
+	$number //= 1;
+	return hold_lock($node, "SELECT pg_advisory_lock($number);",
+		"SELECT count(*) = 1 FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ExclusiveLock' AND granted AND objid = $number");
+}
+
+sub lock_table
+{
+	my ($node, $table) = @_;
+	return hold_lock($node, "BEGIN; LOCK TABLE $table IN SHARE MODE;",
+		"SELECT count(*) = 1 FROM pg_locks WHERE relation = '$table'::regclass AND mode = 'ShareLock' AND granted");
+}
+
+# kill -9 of the one client backend that a condition on pg_stat_activity is true of.
+sub kill_backend
+{
+	my ($node, $condition) = @_;
+	my $pid = $node->safe_psql('postgres', "SELECT pid FROM pg_stat_activity WHERE $condition AND pid <> pg_backend_pid() AND backend_type = 'client backend'");
+	$pid =~ /^\d+$/ && kill 'KILL', $pid or die "not one backend where $condition: $pid";
+	return;
+}
+
+# A postmaster needs a moment to see that it must begin again.
+sub wait_until_up
+{
+	my (@nodes) = @_;
+	foreach my $node (@nodes)
+	{
+		$node->poll_query_until('postgres', 'SELECT true') or die 'a server is gone';
+	}
+	return;
 }
 
 # What psql printed, divided at lines "@ name", by name; and the name of the last section.
