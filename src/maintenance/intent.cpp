@@ -2,6 +2,7 @@
 
 #include "maintenance/flush.h"
 #include "maintenance/maintenance.h"
+#include "shard/transmission.h"
 
 namespace index_table {
 namespace {
@@ -185,6 +186,7 @@ void NoteIntent(Relation rel, const Leaf *leaf, TupleTableSlot *row) {
     int count = intent->column_count;
     MemoryContext caller = MemoryContextSwitchTo(memory);
     Datum values[INDEX_MAX_KEYS];
+    int level = BeginTransmission();
     for (int i = 0; i < count; i++) {
         bool isnull;
         Datum value = slot_getattr(row, intent->attnos[i], &isnull);
@@ -193,6 +195,7 @@ void NoteIntent(Relation rel, const Leaf *leaf, TupleTableSlot *row) {
         if (!isnull)
             values[i] = CStringGetTextDatum(OutputFunctionCall(&intent->outputs[i], value));
     }
+    EndTransmission(level);
     if (!intent->all && !IsLast(intent, values)) {
         if (intent->count + count > intent->capacity) {
             intent->capacity *= 2;
