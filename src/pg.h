@@ -133,6 +133,7 @@ extern "C" {
 #include "utils/catcache.h"
 #include "utils/datum.h"
 #include "utils/fmgroids.h"
+#include "utils/float.h"
 #include "utils/guc.h"
 #include "utils/index_selfuncs.h"
 #include "utils/inval.h"

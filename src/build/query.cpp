@@ -16,6 +16,10 @@ char *QualifiedName(Oid relid) {
                                       get_rel_name(relid));
 }
 
+char *QualifiedTypeName(Oid type) {
+    return format_type_extended(type, -1, FORMAT_TYPE_TYPEMOD_GIVEN | FORMAT_TYPE_FORCE_QUALIFY);
+}
+
 namespace {
 
 void AppendCollation(StringInfo sql, const KeyColumn &column) {

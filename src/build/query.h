@@ -13,6 +13,8 @@ void Execute(const char *sql);
 
 // "schema"."name"
 char *QualifiedName(Oid relid);
+// The same of a type, without a modifier: "character" would be character(1).
+char *QualifiedTypeName(Oid type);
 
 // SELECT … FROM the base table: the entries that an index table should hold, its columns in order
 // and named c1, c2, …; `ticket` is the second argument of index_table.count_row(). From the rows of

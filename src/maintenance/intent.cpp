@@ -2,7 +2,7 @@
 
 #include "maintenance/flush.h"
 #include "maintenance/maintenance.h"
-#include "shard/remote_table.h"
+#include "shard/transmission.h"
 
 namespace index_table {
 namespace {
@@ -152,11 +152,11 @@ void WriteIntents() {
         return;
     MemoryContext caller = MemoryContextSwitchTo(memory);
     Relation rel = table_open(ExtensionRelation("intent"), RowExclusiveLock);
-    int level = SetTransmissionModes();
+    int level = BeginTransmission();
     ListCell *cell;
     foreach (cell, intents)
         WriteIntent(rel, static_cast<LeafIntent *>(lfirst(cell)));
-    AtEOXact_GUC(true, level);
+    EndTransmission(level);
     table_close(rel, NoLock);
     // Whatever synchronous_commit says: shards are about to commit.
     XLogFlush(XactLastRecEnd);

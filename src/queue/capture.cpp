@@ -136,8 +136,7 @@ Oid CreateQueue(Relation rel, List *attnos) {
                      quote_qualified_identifier(get_namespace_name(schema), name));
     for (int i = 0; i < list_length(attnos); i++) {
         Form_pg_attribute att = TupleDescAttr(RelationGetDescr(rel), list_nth_int(attnos, i) - 1);
-        appendStringInfo(&sql, ", identity_%d %s[]", i + 1,
-                         format_type_extended(att->atttypid, -1, FORMAT_TYPE_FORCE_QUALIFY));
+        appendStringInfo(&sql, ", identity_%d %s[]", i + 1, QualifiedTypeName(att->atttypid));
         if (OidIsValid(att->attcollation))
             appendStringInfo(&sql, " COLLATE %s", generate_collation_name(att->attcollation));
     }

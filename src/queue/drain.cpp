@@ -10,6 +10,7 @@
 #include "maintenance/maintenance.h"
 #include "queue/apply.h"
 #include "queue/sweep_intents.h"
+#include "shard/transmission.h"
 
 namespace index_table {
 namespace {
@@ -101,9 +102,9 @@ void WithDrainedLeaf(Oid relid, Body body) {
     LockDatabaseObject(RelationRelationId, relid, kDrainLock, ExclusiveLock);
     OwnerContext owner = EnterOwner(RelationOwner(number->base));
     PushActiveSnapshot(GetTransactionSnapshot()); // a worker has none
-    int level = SetTransmissionModes();           // identities are noted as text
+    int level = BeginTransmission();              // identities are noted as text
     body(rel);
-    AtEOXact_GUC(true, level);
+    EndTransmission(level);
     PopActiveSnapshot();
     LeaveOwner(owner);
     relation_close(rel, NoLock);

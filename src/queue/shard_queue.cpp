@@ -1,6 +1,7 @@
 #include "queue/shard_queue.h"
 
 #include "build/query.h"
+#include "shard/transmission.h"
 
 namespace index_table {
 namespace {
@@ -200,7 +201,7 @@ QueuedRow *ReadRows(const ShardQueue *queue, const char *const *identities, int 
     for (int i = 0; i < queue->identity_count; i++) {
         const char *comma = i ? ", " : "";
         Oid type = TupleDescAttr(RelationGetDescr(queue->rel), queue->identity[i] - 1)->atttypid;
-        appendStringInfo(&arrays, "%s$%d::%s[]", comma, i + 1, format_type_be_qualified(type));
+        appendStringInfo(&arrays, "%s$%d::%s[]", comma, i + 1, QualifiedTypeName(type));
         appendStringInfo(&names, "%si%d", comma, i + 1);
         appendStringInfo(&condition, "%st.%s = u.i%d", i ? " AND " : "",
                          quote_identifier(RemoteColumn(queue->relid, queue->identity[i])), i + 1);
@@ -220,6 +221,7 @@ QueuedRow *ReadRows(const ShardQueue *queue, const char *const *identities, int 
 
 char *IdentityText(const ShardQueue *queue, const QueuedRow &row) {
     Datum *texts = palloc_array(Datum, queue->identity_count);
+    int level = BeginTransmission();
     for (int i = 0; i < queue->identity_count; i++) {
         Oid output;
         bool is_varlena;
@@ -227,6 +229,7 @@ char *IdentityText(const ShardQueue *queue, const QueuedRow &row) {
         getTypeOutputInfo(type, &output, &is_varlena);
         texts[i] = CStringGetTextDatum(OidOutputFunctionCall(output, row.identity[i]));
     }
+    EndTransmission(level);
     ArrayType *array =
         construct_array(texts, queue->identity_count, TEXTOID, -1, false, TYPALIGN_INT);
     return OidOutputFunctionCall(F_ARRAY_OUT, PointerGetDatum(array));

@@ -5,7 +5,7 @@
 #include "scan/shard_access.h"
 #include "shard/pipelined.h"
 #include "shard/remote_run.h"
-#include "shard/remote_table.h"
+#include "shard/transmission.h"
 
 namespace index_table {
 namespace {
@@ -177,9 +177,9 @@ void TakeText(PipelinedAsk *ask, int, const char *const *texts) {
     MemoryContextReset(server->row_memory);
 }
 
-// Values of parameters in the form in which servers read them, whatever this session's settings.
+// Values of parameters as servers read them.
 const char **WriteParameters(const ParamListInfo parameters, const CombinedSelect &combined) {
-    int level = SetTransmissionModes();
+    int level = BeginTransmission();
     const char **texts = palloc_array(const char *, combined.parameter_count + 1);
     for (int i = 0; i < combined.parameter_count; i++) {
         const ParamExternData &parameter = parameters->params[combined.parameters[i]];
@@ -188,7 +188,7 @@ const char **WriteParameters(const ParamListInfo parameters, const CombinedSelec
         getTypeOutputInfo(parameter.ptype, &output, &is_varlena);
         texts[i] = parameter.isnull ? nullptr : OidOutputFunctionCall(output, parameter.value);
     }
-    AtEOXact_GUC(true, level);
+    EndTransmission(level);
     return texts;
 }
 

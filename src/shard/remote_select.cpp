@@ -484,7 +484,8 @@ void AppendTogether(StringInfo sql, const RemoteSelect *select, const LeafSelect
                 appendStringInfo(sql, "%ss.c%d", comma,
                                  leaf->result[foreach_current_index(column)] + 1);
         appendStringInfo(&arrays, "%s$%d::%s", comma, NumberOf(combined, number * count + i),
-                         format_type_be(select->array_types[i]));
+                         format_type_extended(select->array_types[i], -1,
+                                              FORMAT_TYPE_TYPEMOD_GIVEN)); // not bit(1)
     }
     appendStringInfo(sql, ") IN (SELECT * FROM unnest(%s) AS i)", arrays.data);
 }

@@ -18,18 +18,6 @@ char *RemoteColumn(Oid foreign_table, AttrNumber attno) {
     return name ? pstrdup(name) : get_attname(foreign_table, attno, false);
 }
 
-int SetTransmissionModes() {
-    int level = NewGUCNestLevel();
-    auto set = [](const char *name, const char *value) {
-        set_config_option(name, value, PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
-    };
-    set("datestyle", "ISO");
-    set("intervalstyle", "postgres");
-    set("extra_float_digits", "3");
-    set("search_path", "pg_catalog, pg_temp");
-    return level;
-}
-
 List *ReadCapturedIdentity(ShardConnection *connection, const char *table) {
     PGresult *result =
         Execute(connection, "SELECT to_regclass('index_table.captured') IS NOT NULL", 0, nullptr);

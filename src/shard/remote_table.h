@@ -10,10 +10,6 @@ namespace index_table {
 char *RemoteName(Oid foreign_table);
 char *RemoteColumn(Oid foreign_table, AttrNumber attno);
 
-// From now on values are written as text as every server reads it, whatever this session's
-// settings, until AtEOXact_GUC() with the level that it returns.
-int SetTransmissionModes();
-
 // The columns of the identity by which it is captured, a list of char *; NIL where it is not.
 List *ReadCapturedIdentity(ShardConnection *connection, const char *table);
 
