@@ -322,7 +322,7 @@ drained_ok('the original');
 # --- Partitions that go ---------------------------------------------------------------
 
 leave_behind();
-$coordinator->safe_psql('postgres', 'DROP TABLE people_1');
+$coordinator->safe_psql('postgres', 'DROP FOREIGN TABLE people_1');
 isnt(unlocked(), '0', 'intents of a table that is gone');
 drained_ok('after DROP');
 $coordinator->safe_psql('postgres', q{CREATE FOREIGN TABLE people_1 PARTITION OF people FOR VALUES IN (1) SERVER shard1 OPTIONS (schema_name 'public', table_name 'people')});
