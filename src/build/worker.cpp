@@ -186,10 +186,8 @@ void index_table_launcher_main(Datum) {
     BackgroundWorkerInitializeConnection(nullptr, nullptr, 0);
     MemoryContext memory =
         AllocSetContextCreate(TopMemoryContext, "index_table launcher", ALLOCSET_DEFAULT_SIZES);
-    for (;;) {
-        Sleep(naptime > 0 ? naptime : 60);
-        if (naptime == 0)
-            continue;
+    // At once after a start: shards may have rows of which a crash has kept the entries.
+    for (;; Sleep(naptime > 0 ? naptime : 60)) {
         MemoryContextSwitchTo(memory);
         ListCell *cell;
         foreach (cell, ListDatabases())
@@ -205,7 +203,7 @@ void index_table_vacuum_main(Datum argument) {
     MemoryContext memory =
         AllocSetContextCreate(TopMemoryContext, "index_table vacuum", ALLOCSET_DEFAULT_SIZES);
     Begin();
-    List *tables = IsInstalled() ? ListIndexTablesToSweep(memory) : NIL;
+    List *tables = naptime > 0 && IsInstalled() ? ListIndexTablesToSweep(memory) : NIL;
     Commit();
     ListCell *cell;
     foreach (cell, tables)

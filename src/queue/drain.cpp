@@ -270,6 +270,7 @@ SQL_FUNCTION(index_table_drain) {
     ListCell *cell;
     foreach (cell, leaves)
         DrainLeaf(lfirst_oid(cell), true);
+    ForgetIntentsOfDropped();
     SPI_finish();
     PG_RETURN_VOID();
 }

@@ -3,6 +3,7 @@
 #include "build/query.h"
 #include "compat/compat.h"
 #include "queue/drain.h"
+#include "queue/sweep_intents.h"
 
 extern "C" {
 PGDLLEXPORT void index_table_drain_main(Datum argument);
@@ -59,6 +60,8 @@ bool DrainAll(HTAB *schedules) {
     ListCell *cell;
     foreach (cell, leaves)
         DrainOnce(lfirst_oid(cell), schedules);
+    if (leaves != NIL)
+        ForgetIntentsOfDropped();
     SPI_finish();
     CommitTransactionCommand();
     MemoryContextSwitchTo(caller);

@@ -162,6 +162,17 @@ bool ApplyIntents(const ShardQueue *queue, const Intents &intents, bool *is_cont
 
 } // namespace
 
+void ForgetIntentsOfDropped() {
+    PushActiveSnapshot(GetTransactionSnapshot());
+    Connect();
+    Run("DELETE FROM index_table.intent WHERE ctid = ANY (ARRAY (SELECT i.ctid "
+        "FROM index_table.intent AS i WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_class "
+        "WHERE oid = i.leaf) FOR UPDATE OF i SKIP LOCKED))",
+        SPI_OK_DELETE);
+    SPI_finish();
+    PopActiveSnapshot();
+}
+
 SweepResult SweepIntents(Relation rel, const Leaf *leaf) {
     Intents intents = LockIntents(RelationGetRelid(rel), CurrentMemoryContext);
     if (intents.count == 0)

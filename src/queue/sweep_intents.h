@@ -18,4 +18,7 @@ enum class SweepResult {
 // only one who drains it. Raises what asking the shard and writing entries raises.
 SweepResult SweepIntents(Relation rel, const Leaf *leaf);
 
+// Removes intents of tables that are no more.
+void ForgetIntentsOfDropped();
+
 } // namespace index_table

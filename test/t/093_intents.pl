@@ -127,7 +127,7 @@ sub change
 		"UPDATE people SET id = id + 1000000 WHERE id < 1000000 AND " . some(23),
 		"DELETE FROM people WHERE " . some(13),
 		"WITH gone AS (DELETE FROM people WHERE " . some(29) . " RETURNING *) INSERT INTO people SELECT id, seen + 1000, (shard + 1) % 3, email || ' moved $last', town, tags, num FROM gone",
-		"DO 'BEGIN UPDATE people SET town = ''Lost'', email = ''lost '' || id WHERE num < 9; RAISE division_by_zero; EXCEPTION WHEN division_by_zero THEN NULL; END'");
+		"DO 'BEGIN UPDATE people SET town = ''Lost'', email = email || '' lost'' WHERE num < 9; RAISE division_by_zero; EXCEPTION WHEN division_by_zero THEN NULL; END'");
 }
 
 # What changes rows on both shards, up to its commit.
@@ -247,7 +247,7 @@ my %steps = (
 		my $lock = lock_table($coordinator, 'people_by_town');
 		my $command = start_command($coordinator, 'CALL index_table.drain() /* victim */');
 		waits($coordinator, q{relation = 'people_by_town'::regclass}, $command);
-		$ends{$how}->($shard, 'index_table');
+		$ends{$how}->(0, 'index_table'); # the first one that is swept
 		release_lock($lock);
 		end_command($command);
 	},
@@ -299,10 +299,56 @@ foreach my $round (1 .. $rounds)
 	# Others change rows before anybody sweeps.
 	if (rand() < 0.4)
 	{
-		is($coordinator->psql('postgres', transaction() . 'COMMIT', on_error_stop => 1), 0, "$label: changed before the sweep");
+		my $sql = transaction() . 'COMMIT';
+		is(sqlstate($coordinator, 'postgres', $sql), '', "$label: changed before the sweep") or diag $sql;
 	}
 	drained_ok($label);
 }
 cmp_ok($left, '>', $rounds / 4, 'intents were left in many rounds');
+
+# --- A dump ---------------------------------------------------------------------------
+
+# What is left when the dump is made is left in the copy.
+leave_behind();
+my $dump = "$PostgreSQL::Test::Utils::tmp_check/coordinator.dump";
+$coordinator->command_ok([ 'pg_dump', '-Fc', '-f', $dump, $coordinator->connstr('postgres') ], 'dumped');
+$coordinator->safe_psql('postgres', 'CREATE DATABASE copy');
+$coordinator->command_ok([ 'pg_restore', '-e', '-d', $coordinator->connstr('copy'), $dump ], 'restored');
+$coordinator->safe_psql('copy', 'CALL index_table.drain()');
+oracle_ok($coordinator, 'copy', 'the copy is mended', 0);
+$coordinator->safe_psql('postgres', 'DROP DATABASE copy');
+drained_ok('the original');
+
+# --- Partitions that go ---------------------------------------------------------------
+
+leave_behind();
+$coordinator->safe_psql('postgres', 'DROP FOREIGN TABLE people_1');
+isnt(unlocked(), '0', 'intents of a table that is gone');
+drained_ok('after DROP');
+$coordinator->safe_psql('postgres', q{CREATE FOREIGN TABLE people_1 PARTITION OF people FOR VALUES IN (1) SERVER shard1 OPTIONS (schema_name 'public', table_name 'people')});
+in_step('after its return');
+
+# --- The worker -----------------------------------------------------------------------
+
+$coordinator->append_conf('postgresql.conf', "index_table.drain_naptime = 1\nindex_table.vacuum_naptime = 0\n");
+$coordinator->restart;
+# After a crash of the server, and after that of a backend; the worker alone waits for the shard.
+foreach my $how ('coordinator', 'backend')
+{
+	my $gate = shut_gate($shards[1]);
+	my $command = start_command($coordinator, '/* victim */ ' . transaction() . 'COMMIT');
+	waits($shards[1], q{locktype = 'advisory'}, $command);
+	$ends{$how}->();
+	end_command($command);
+	wait_until_up($coordinator);
+	my $begin = time;
+	ok($coordinator->poll_query_until('postgres', q{SELECT count(settled_after) > 0 FROM index_table.intent}), "$how: the worker looks after intents");
+	cmp_ok(time - $begin, '<', 10, "$how: soon");
+	release_lock($gate);
+	$begin = time;
+	ok($coordinator->poll_query_until('postgres', 'SELECT count(*) = 0 FROM index_table.intent'), "$how: the worker sweeps");
+	cmp_ok(time - $begin, '<', 10, "$how: soon");
+	in_step("$how: after the worker");
+}
 
 done_testing();
