@@ -23,8 +23,8 @@ struct BaseRows {
     // Under row security.
     SPIPlanPtr plan;
     List *secured_attnos; // the columns that the plan returns
-    ShardRows *shards;    // null: no foreign partition has been asked yet
     LeafReader leaves;
+    ShardRows *shards; // null: no foreign partition has been asked yet
     ExprContext *context;
     MemoryContext memory;
 };

@@ -1,8 +1,8 @@
 // Rows of foreign partitions, fetched by identity, many with one question.
 //
-// A scan says which rows its next entries lead to, has them fetched, and finds each. Rows are seen
-// under postgres_fdw's snapshot of the server: what a concurrent transaction has committed there
-// and not yet here is as if it had not happened, for its entries are not visible.
+// A reader says which rows its next entries lead to, has them fetched, and finds each. Rows are
+// seen under postgres_fdw's snapshot of the server: what a concurrent transaction has committed
+// there and not yet here is as if it had not happened, for its entries are not visible.
 #pragma once
 
 #include "catalog/definition.h"
@@ -19,10 +19,10 @@ struct ShardRow {
     bool *nulls;
 };
 
-// What a scan needs of the rows.
+// What is needed of the rows.
 struct ShardNeeds {
     List *columns;   // attribute numbers of the base table, those of the identity among them
-    List *quals;     // the scan's clauses that servers may check beforehand; they are checked again
+    List *quals;     // a scan's clauses that servers may check beforehand; they are checked again
     PlanState *node; // of the clauses, whose parameters it evaluates; null: there are none
     Oid user;        // as whom servers are asked; InvalidOid: the current user
     Snapshot snapshot;
