@@ -202,6 +202,12 @@ SELECT same('SELECT id, note FROM people WHERE town = ''Town 0''');
 ALTER TABLE shards.p3 DROP CONSTRAINT p3_pkey;
 INSERT INTO shards.p3 SELECT * FROM shards.p3 WHERE id = 5;
 SELECT note FROM people WHERE email = 'mail5';
+-- By hand both come.
+SELECT id, note FROM index_table.fetch(NULL::people, 'people_by_email', 'mail5');
+SET index_table.shard_access = fdw;
+SELECT id, note FROM index_table.fetch(NULL::people, 'people_by_email', 'mail5');
+SELECT (entity).id, next FROM index_table.page(NULL::people, 'people_by_email', 1, NULL, 'mail5');
+RESET index_table.shard_access;
 DELETE FROM shards.p3 WHERE ctid = (SELECT max(ctid) FROM shards.p3 WHERE id = 5);
 ALTER TABLE shards.p3 ADD PRIMARY KEY (region, id);
 RESET index_table.enable_scan;
@@ -304,16 +310,33 @@ INSERT INTO recomputation VALUES
     ('people_by_seen', 'seen, partition_id, id, region, town', 'people b', 'true'),
     ('people_by_note', 'lower(note), partition_id, region, id, email, town, balance, note, seen', 'people b', 'true');
 SELECT * FROM differences();
--- An identity with a column that is no part of what is unique on the shard, and null: its row is looked for among all.
+-- An identity with a column that is no part of what is unique on the shard, and null: its row is looked for among all such.
 CREATE TABLE shards.loose (id int PRIMARY KEY, kind text, v text);
 CREATE TABLE loose (id int, kind text, v text) PARTITION BY LIST (id);
-CREATE FOREIGN TABLE loose_1 PARTITION OF loose FOR VALUES IN (1, 2) SERVER regress_scan_1 OPTIONS (schema_name 'shards', table_name 'loose');
+CREATE FOREIGN TABLE loose_1 PARTITION OF loose FOR VALUES IN (1, 2, 5, 6, 7) SERVER regress_scan_1 OPTIONS (schema_name 'shards', table_name 'loose');
 CREATE TABLE loose_2 PARTITION OF loose (PRIMARY KEY (id)) FOR VALUES IN (3, 4);
-INSERT INTO loose VALUES (1, 'a', 'x'), (2, NULL, 'y'), (3, NULL, 'z');
+INSERT INTO loose VALUES (1, 'a', 'x'), (2, NULL, 'y'), (3, NULL, 'z'), (5, NULL, 'x'), (6, 'b', 'y'), (7, NULL, NULL);
 SELECT index_table.create('loose', 'v', identity => 'id, kind');
 SET index_table.enable_scan = force;
 SELECT kind, id FROM loose WHERE v IN ('x', 'z') AND tableoid <> 0 ORDER BY id;
 SELECT id, kind, tableoid::regclass FROM loose WHERE v = 'y';
+SELECT same('SELECT id, kind, v, tableoid AS leaf FROM loose WHERE v IN (''x'', ''y'')');
+SELECT id, kind, v FROM index_table.fetch(NULL::loose, 'loose_by_v');
+SET index_table.shard_access = fdw;
+SELECT id, kind, v FROM index_table.fetch(NULL::loose, 'loose_by_v');
+RESET index_table.shard_access;
+SELECT (entity).id, (entity).kind, next IS NULL AS last FROM index_table.page(NULL::loose, 'loose_by_v', 3, NULL);
+-- Identities of which there are no arrays do for fetch alone.
+CREATE TABLE shards.sets (id int[] NOT NULL, part int NOT NULL, v text, PRIMARY KEY (part, id));
+CREATE TABLE sets (id int[] NOT NULL, part int NOT NULL, v text) PARTITION BY LIST (part);
+CREATE FOREIGN TABLE sets_1 PARTITION OF sets FOR VALUES IN (1, 2) SERVER regress_scan_1 OPTIONS (schema_name 'shards', table_name 'sets');
+CREATE TABLE sets_2 PARTITION OF sets (PRIMARY KEY (part, id)) FOR VALUES IN (3);
+INSERT INTO sets VALUES ('{1}', 1, 'x'), ('{1, 2}', 1, 'y'), ('{1}', 2, 'z'), ('{}', 2, 'x'), ('{1}', 3, 'x');
+SELECT index_table.create('sets', 'v', identity => 'id, part');
+SELECT same('SELECT * FROM sets WHERE v IN (''x'', ''y'')');
+SELECT * FROM index_table.fetch(NULL::sets, 'sets_by_v', 'x');
+INSERT INTO recomputation VALUES ('loose_by_v', 'v, partition_id, id, kind', 'loose b', 'true'), ('sets_by_v', 'v, partition_id, id, part', 'sets b', 'true');
+SELECT * FROM differences();
 -- Types of one's own, which no server knows, do not do as identities for queries.
 CREATE DOMAIN number AS int;
 CREATE TABLE shards.own (id int PRIMARY KEY, v text);

@@ -398,27 +398,6 @@ inline CostEstimator CostEstimatorOf(Oid method) {
     return GetIndexAmRoutineByAmId(method, false)->amcostestimate;
 }
 
-// Makes a query, before it is planned, ask for no privileges.
-inline void CheckNoPrivileges(Query *query) {
-    ListCell *cell;
-#if PG_VERSION_NUM >= 160000
-    foreach (cell, query->rteperminfos)
-        lfirst_node(RTEPermissionInfo, cell)->requiredPerms = 0;
-#else
-    foreach (cell, query->rtable)
-        lfirst_node(RangeTblEntry, cell)->requiredPerms = 0;
-#endif
-}
-
-// Runs a query to its end.
-inline void RunQuery(QueryDesc *query) {
-#if PG_VERSION_NUM >= 180000
-    ExecutorRun(query, ForwardScanDirection, 0);
-#else
-    ExecutorRun(query, ForwardScanDirection, 0, true);
-#endif
-}
-
 // --- Connecting to shards ------------------------------------------------------
 
 // Whether this session's client has proved itself by SCRAM in a way that can be passed on:

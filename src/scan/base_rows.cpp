@@ -5,6 +5,7 @@
 #include "maintenance/leaf.h"
 #include "scan/entry_scan.h"
 #include "scan/leaf_reader.h"
+#include "scan/shard_rows.h"
 
 namespace index_table {
 
@@ -15,13 +16,15 @@ struct BaseRows {
     Snapshot snapshot;
     bool row_security;
     List *attnos; // that the caller needs; NIL: every column
+    // Of rows that come in the base table's layout; null: none has come yet.
+    TupleTableSlot *base_row;
+    LeafTable base_table;
+    EntryMaker *base_maker;
     // Under row security.
     SPIPlanPtr plan;
     List *secured_attnos; // the columns that the plan returns
-    TupleTableSlot *secured_row;
-    LeafTable secured_table;
-    EntryMaker *secured_maker;
     LeafReader leaves;
+    ShardRows *shards; // null: no foreign partition has been asked yet
     ExprContext *context;
     MemoryContext memory;
 };
@@ -52,6 +55,28 @@ LeafUse *GetUse(BaseRows *rows, OpenLeaf *leaf) {
     return use;
 }
 
+// What is needed of rows in the base table's layout.
+void PrepareBaseLayout(BaseRows *rows) {
+    MemoryContext caller = MemoryContextSwitchTo(rows->memory);
+    rows->base_row = MakeSingleTupleTableSlot(RelationGetDescr(rows->base), &TTSOpsVirtual);
+    rows->base_table = MakeLeafTable(rows->table, nullptr);
+    OwnerContext owner = EnterOwner(rows->owner);
+    rows->base_maker = MakeEntryMaker(&rows->base_table, 0, rows->context);
+    LeaveOwner(owner);
+    MemoryContextSwitchTo(caller);
+}
+
+// The live columns of the base table among `wanted` (NIL: all of them).
+List *LiveAttnos(const BaseRows *rows, const List *wanted) {
+    TupleDesc descriptor = RelationGetDescr(rows->base);
+    List *attnos = NIL;
+    for (int i = 0; i < descriptor->natts; i++)
+        if (!TupleDescAttr(descriptor, i)->attisdropped &&
+            (wanted == NIL || list_member_int(wanted, i + 1)))
+            attnos = lappend_int(attnos, i + 1);
+    return attnos;
+}
+
 bool IsSame(Datum a, bool a_is_null, Datum b, bool b_is_null, Form_pg_attribute att) {
     return a_is_null == b_is_null &&
            (a_is_null || datum_image_eq(a, b, att->attbyval, att->attlen));
@@ -78,21 +103,21 @@ bool HasKey(BaseRows *rows, EntryMaker *maker, TupleTableSlot *row, const Datum 
     return has_key;
 }
 
-// Whether the row in the leaf's slot has the entry: its identity, and its key among its own.
-bool HasEntry(BaseRows *rows, OpenLeaf *leaf, const Datum *entry, const bool *nulls,
-              TupleDesc descriptor) {
+// Whether a row has the entry: its identity, and its key among its own. `map` gives the row's
+// columns for the base table's, null where they are alike.
+bool HasEntry(BaseRows *rows, EntryMaker *maker, const AttrMap *map, TupleTableSlot *row,
+              const Datum *entry, const bool *nulls, TupleDesc descriptor) {
     const IndexTable *table = rows->table;
     for (int i = 0; i < table->identity_count; i++) {
         int position = table->identity[i].position;
         bool isnull;
         AttrNumber attno = table->identity[i].base_attno;
-        Datum value =
-            slot_getattr(leaf->slot, leaf->map ? leaf->map->attnums[attno - 1] : attno, &isnull);
+        Datum value = slot_getattr(row, map ? map->attnums[attno - 1] : attno, &isnull);
         if (!IsSame(value, isnull, entry[position], nulls[position],
                     TupleDescAttr(descriptor, position)))
             return false;
     }
-    return HasKey(rows, GetUse(rows, leaf)->maker, leaf->slot, entry, nulls, descriptor);
+    return HasKey(rows, maker, row, entry, nulls, descriptor);
 }
 
 HeapTuple CopyRow(BaseRows *rows, OpenLeaf *leaf) {
@@ -100,35 +125,6 @@ HeapTuple CopyRow(BaseRows *rows, OpenLeaf *leaf) {
     HeapTuple tuple = ExecFetchSlotHeapTuple(leaf->slot, true, &should_free);
     TupleConversionMap *to_base = GetUse(rows, leaf)->to_base;
     return to_base ? execute_attr_map_tuple(tuple, to_base) : heap_copytuple(tuple);
-}
-
-RowIdentity IdentityOf(const IndexTable *table, HeapTuple entry, TupleDesc descriptor) {
-    RowIdentity identity = {.values = palloc_array(Datum, table->identity_count),
-                            .nulls = palloc_array(bool, table->identity_count)};
-    for (int i = 0; i < table->identity_count; i++)
-        identity.values[i] =
-            heap_getattr(entry, table->identity[i].position + 1, descriptor, &identity.nulls[i]);
-    return identity;
-}
-
-// Reads the rows of an entry from a foreign table, and those of entries that follow.
-void ReadAhead(BaseRows *rows, OpenLeaf *leaf, const EntryScan *scan, HeapTuple entry, int ahead) {
-    const IndexTable *table = rows->table;
-    TupleDesc descriptor = scan->batch->tupdesc;
-    RowIdentity first = IdentityOf(table, entry, descriptor);
-    if (HasForeignRows(leaf->foreign, first))
-        return;
-    RowIdentity *identities = palloc_array(RowIdentity, ahead);
-    int count = 0;
-    identities[count++] = first;
-    for (uint64 i = scan->next; i < scan->batch->numvals && count < ahead; i++) {
-        bool isnull;
-        Datum number = heap_getattr(scan->batch->vals[i], table->partition_position() + 1,
-                                    descriptor, &isnull);
-        if (DatumGetInt32(number) == leaf->partition_id)
-            identities[count++] = IdentityOf(table, scan->batch->vals[i], descriptor);
-    }
-    ReadForeignRows(leaf->foreign, {identities, static_cast<Size>(count)});
 }
 
 List *FindInLeaf(BaseRows *rows, OpenLeaf *leaf, const Datum *entry, const bool *nulls,
@@ -141,11 +137,73 @@ List *FindInLeaf(BaseRows *rows, OpenLeaf *leaf, const Datum *entry, const bool 
         identity_nulls[i] = nulls[table->identity[i].position];
     }
     List *found = NIL;
+    EntryMaker *maker = GetUse(rows, leaf)->maker;
     SeekRows(&rows->leaves, leaf, identity, identity_nulls);
     while (NextRow(&rows->leaves, leaf)) {
         CHECK_FOR_INTERRUPTS();
-        if (HasEntry(rows, leaf, entry, nulls, descriptor))
+        if (HasEntry(rows, maker, leaf->map, leaf->slot, entry, nulls, descriptor))
             found = lappend(found, CopyRow(rows, leaf));
+    }
+    return found;
+}
+
+NullableDatum *IdentityOf(const IndexTable *table, HeapTuple entry, TupleDesc descriptor) {
+    NullableDatum *identity = palloc_array(NullableDatum, table->identity_count);
+    for (int i = 0; i < table->identity_count; i++)
+        identity[i].value =
+            heap_getattr(entry, table->identity[i].position + 1, descriptor, &identity[i].isnull);
+    return identity;
+}
+
+// Fetches the rows of an entry and of those that follow it from foreign partitions.
+void ReadAhead(BaseRows *rows, const EntryScan *scan, HeapTuple entry, int ahead) {
+    const IndexTable *table = rows->table;
+    TupleDesc descriptor = scan->batch->tupdesc;
+    auto want = [&](HeapTuple wanted) {
+        bool isnull;
+        Datum number = heap_getattr(wanted, table->partition_position() + 1, descriptor, &isnull);
+        OpenLeaf *leaf = GetLeaf(&rows->leaves, DatumGetInt32(number));
+        if (leaf && leaf->is_foreign)
+            WantRow(rows->shards, leaf, IdentityOf(table, wanted, descriptor));
+    };
+    ahead = Min(ahead, BatchLimit(rows->shards, ahead));
+    BeginBatch(rows->shards);
+    want(entry);
+    for (uint64 i = scan->next; i < scan->batch->numvals && --ahead > 0; i++)
+        want(scan->batch->vals[i]);
+    FetchBatch(rows->shards);
+}
+
+List *FindInShard(BaseRows *rows, OpenLeaf *leaf, const EntryScan *scan, HeapTuple entry,
+                  const Datum *values, const bool *nulls, int ahead) {
+    TupleDesc descriptor = scan->batch->tupdesc;
+    if (!rows->shards) {
+        PrepareBaseLayout(rows);
+        MemoryContext caller = MemoryContextSwitchTo(rows->memory);
+        rows->shards =
+            BeginShardRows(rows->table, rows->base,
+                           {.columns = LiveAttnos(rows, NIL), .snapshot = rows->snapshot});
+        MemoryContextSwitchTo(caller);
+    }
+    const NullableDatum *identity = IdentityOf(rows->table, entry, descriptor);
+    if (!IsWanted(rows->shards, leaf, identity))
+        ReadAhead(rows, scan, entry, ahead);
+    List *found = NIL;
+    TupleTableSlot *slot = rows->base_row;
+    for (const ShardRow *row = FindShardRow(rows->shards, leaf, identity); row; row = row->next) {
+        ExecClearTuple(slot);
+        memset(slot->tts_isnull, true, slot->tts_tupleDescriptor->natts);
+        for (int i = 0; i < slot->tts_tupleDescriptor->natts; i++) {
+            int place = GetPlace(rows->shards, i + 1);
+            if (place < 0)
+                continue;
+            slot->tts_values[i] = row->values[place];
+            slot->tts_isnull[i] = row->nulls[place];
+        }
+        ExecStoreVirtualTuple(slot);
+        if (HasEntry(rows, rows->base_maker, nullptr, slot, values, nulls, descriptor))
+            found = lappend(found, ExecCopySlotHeapTuple(slot));
+        ExecClearTuple(slot);
     }
     return found;
 }
@@ -158,17 +216,9 @@ void PrepareSecured(BaseRows *rows) {
     StringInfoData sql;
     initStringInfo(&sql);
     appendStringInfoString(&sql, "SELECT ");
-    rows->secured_attnos = NIL;
+    PrepareBaseLayout(rows);
     MemoryContext caller = MemoryContextSwitchTo(rows->memory);
-    for (int i = 0; i < descriptor->natts; i++)
-        if (!TupleDescAttr(descriptor, i)->attisdropped &&
-            (rows->attnos == NIL || list_member_int(rows->attnos, i + 1)))
-            rows->secured_attnos = lappend_int(rows->secured_attnos, i + 1);
-    rows->secured_row = MakeSingleTupleTableSlot(descriptor, &TTSOpsVirtual);
-    rows->secured_table = MakeLeafTable(table, nullptr);
-    OwnerContext owner = EnterOwner(rows->owner);
-    rows->secured_maker = MakeEntryMaker(&rows->secured_table, 0, rows->context);
-    LeaveOwner(owner);
+    rows->secured_attnos = LiveAttnos(rows, rows->attnos);
     MemoryContextSwitchTo(caller);
     ListCell *cell;
     foreach (cell, rows->secured_attnos)
@@ -219,7 +269,7 @@ List *FindSecured(BaseRows *rows, Oid relid, const Datum *entry, const bool *nul
     List *found = NIL;
     SPITupleTable *result = SPI_tuptable;
     MemoryContext spi = MemoryContextSwitchTo(caller);
-    TupleTableSlot *slot = rows->secured_row;
+    TupleTableSlot *slot = rows->base_row;
     for (uint64 i = 0; i < result->numvals; i++) {
         ExecClearTuple(slot);
         memset(slot->tts_isnull, true, slot->tts_tupleDescriptor->natts);
@@ -231,7 +281,7 @@ List *FindSecured(BaseRows *rows, Oid relid, const Datum *entry, const bool *nul
                                                         &slot->tts_isnull[attno - 1]);
         }
         ExecStoreVirtualTuple(slot);
-        if (HasKey(rows, rows->secured_maker, slot, entry, nulls, descriptor))
+        if (HasKey(rows, rows->base_maker, slot, entry, nulls, descriptor))
             found = lappend(found, ExecCopySlotHeapTuple(slot));
         ExecClearTuple(slot);
     }
@@ -304,15 +354,17 @@ List *FindBaseRows(BaseRows *rows, const EntryScan *scan, HeapTuple entry, int a
         return OidIsValid(relid) ? FindSecured(rows, relid, values, nulls, descriptor) : NIL;
     }
     OpenLeaf *leaf = GetLeaf(&rows->leaves, partition_id);
-    if (leaf && leaf->foreign)
-        ReadAhead(rows, leaf, scan, entry, ahead);
+    if (leaf && leaf->is_foreign)
+        return FindInShard(rows, leaf, scan, entry, values, nulls, ahead);
     return leaf ? FindInLeaf(rows, leaf, values, nulls, descriptor) : NIL;
 }
 
 void EndBaseRows(BaseRows *rows) {
     EndLeafReader(&rows->leaves);
-    if (rows->secured_row)
-        ExecDropSingleTupleTableSlot(rows->secured_row);
+    if (rows->shards)
+        EndShardRows(rows->shards);
+    if (rows->base_row)
+        ExecDropSingleTupleTableSlot(rows->base_row);
     FreeExprContext(rows->context, true);
     relation_close(rows->base, NoLock);
 }

@@ -10,7 +10,7 @@ struct Ahead {
     Datum *values; // of the source's needed positions
     bool *nulls;
     OpenLeaf *foreign;
-    const Datum *identity;
+    const NullableDatum *identity;
 };
 
 } // namespace
@@ -33,17 +33,15 @@ struct EntryBatch {
 
 namespace {
 
-// Null where a part of it is.
-const Datum *CopyIdentity(const EntryBatch *batch) {
+const NullableDatum *CopyIdentity(const EntryBatch *batch) {
     const IndexTable *table = batch->source->table;
-    Datum *identity = palloc_array(Datum, table->identity_count);
+    NullableDatum *identity = palloc_array(NullableDatum, table->identity_count);
     for (int i = 0; i < table->identity_count; i++) {
         int position = table->identity[i].position;
-        if (batch->source->nulls[position])
-            return nullptr;
+        identity[i] = {.isnull = batch->source->nulls[position]};
         for (int j = 0; j < batch->source->needed_count; j++)
             if (batch->source->needed[j] == position)
-                identity[i] = batch->entries[batch->count].values[j];
+                identity[i].value = batch->entries[batch->count].values[j];
     }
     return identity;
 }
@@ -63,11 +61,10 @@ void Keep(EntryBatch *batch) {
     }
     OpenLeaf *leaf =
         GetLeaf(batch->leaves, DatumGetInt32(source->values[source->table->partition_position()]));
-    if (leaf && leaf->foreign) {
+    if (leaf && leaf->is_foreign) {
         ahead->foreign = leaf;
         ahead->identity = CopyIdentity(batch);
-        if (ahead->identity)
-            WantRow(batch->shards, leaf, ahead->identity);
+        WantRow(batch->shards, leaf, ahead->identity);
     }
     batch->count++;
 }
@@ -129,11 +126,10 @@ bool NextBatched(EntryBatch *batch) {
         source->nulls[source->needed[i]] = ahead.nulls[i];
     }
     batch->foreign = ahead.foreign;
-    batch->row = nullptr;
-    if (ahead.identity)
-        batch->row = FindShardRow(batch->shards, ahead.foreign, ahead.identity);
-    else if (ahead.foreign)
-        batch->row = SearchShardRow(batch->shards, ahead.foreign, source);
+    batch->row =
+        ahead.foreign ? FindShardRow(batch->shards, ahead.foreign, ahead.identity) : nullptr;
+    if (batch->row && batch->row->next)
+        RaiseNotUnique(source->table, RelationGetRelid(ahead.foreign->rel));
     return true;
 }
 

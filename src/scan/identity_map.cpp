@@ -15,7 +15,7 @@ struct Known {
     Known *next;
     uint32 hash;
     Oid partition;
-    Datum *identity;
+    NullableDatum *identity;
     void *value;
 };
 
@@ -34,30 +34,34 @@ namespace {
 
 constexpr int kFirstBuckets = 64;
 
-uint32 HashIdentity(const IdentityMap *map, Oid partition, const Datum *identity) {
+uint32 HashIdentity(const IdentityMap *map, Oid partition, const NullableDatum *identity) {
     uint32 hash = murmurhash32(partition);
     for (int i = 0; i < map->column_count; i++) {
         const IdentityColumn &column = map->columns[i];
-        if (column.hash)
+        if (column.hash && !identity[i].isnull)
             hash = hash_combine(hash, DatumGetUInt32(FunctionCall1Coll(
-                                          column.hash, column.collation, identity[i])));
+                                          column.hash, column.collation, identity[i].value)));
     }
     return hash;
 }
 
-bool IsIdentity(const IdentityMap *map, const Known *known, Oid partition, const Datum *identity) {
+bool IsIdentity(const IdentityMap *map, const Known *known, Oid partition,
+                const NullableDatum *identity) {
     if (known->partition != partition)
         return false;
     for (int i = 0; i < map->column_count; i++) {
         const IdentityColumn &column = map->columns[i];
-        if (!DatumGetBool(
-                FunctionCall2Coll(column.equal, column.collation, known->identity[i], identity[i])))
+        const NullableDatum &own = known->identity[i];
+        if (own.isnull != identity[i].isnull ||
+            (!own.isnull && !DatumGetBool(FunctionCall2Coll(column.equal, column.collation,
+                                                            own.value, identity[i].value))))
             return false;
     }
     return true;
 }
 
-Known *FindKnown(const IdentityMap *map, uint32 hash, Oid partition, const Datum *identity) {
+Known *FindKnown(const IdentityMap *map, uint32 hash, Oid partition,
+                 const NullableDatum *identity) {
     for (Known *known = map->buckets[hash & (map->bucket_count - 1)]; known; known = known->next)
         if (known->hash == hash && IsIdentity(map, known, partition, identity))
             return known;
@@ -106,12 +110,12 @@ IdentityMap *MakeIdentityMap(MemoryContext memory, TupleDesc base, const AttrNum
     return map;
 }
 
-void **FindIdentity(IdentityMap *map, Oid partition, const Datum *identity) {
+void **FindIdentity(IdentityMap *map, Oid partition, const NullableDatum *identity) {
     Known *known = FindKnown(map, HashIdentity(map, partition, identity), partition, identity);
     return known ? &known->value : nullptr;
 }
 
-void **PutIdentity(IdentityMap *map, Oid partition, const Datum *identity, bool *found) {
+void **PutIdentity(IdentityMap *map, Oid partition, const NullableDatum *identity, bool *found) {
     uint32 hash = HashIdentity(map, partition, identity);
     Known *known = FindKnown(map, hash, partition, identity);
     *found = known != nullptr;
@@ -123,10 +127,13 @@ void **PutIdentity(IdentityMap *map, Oid partition, const Datum *identity, bool 
     known = palloc0_object(Known);
     known->hash = hash;
     known->partition = partition;
-    known->identity = palloc_array(Datum, map->column_count);
-    for (int i = 0; i < map->column_count; i++)
-        known->identity[i] =
-            datumCopy(identity[i], map->columns[i].by_value, map->columns[i].length);
+    known->identity = palloc_array(NullableDatum, map->column_count);
+    for (int i = 0; i < map->column_count; i++) {
+        known->identity[i] = identity[i];
+        if (!identity[i].isnull)
+            known->identity[i].value =
+                datumCopy(identity[i].value, map->columns[i].by_value, map->columns[i].length);
+    }
     Known **bucket = &map->buckets[hash & (map->bucket_count - 1)];
     known->next = *bucket;
     *bucket = known;

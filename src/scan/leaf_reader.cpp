@@ -131,10 +131,9 @@ void OpenPartition(LeafReader *reader, OpenLeaf *leaf) {
     leaf->map = compat::MapColumnsByName(RelationGetDescr(rel), RelationGetDescr(reader->base));
     leaf->slot = table_slot_create(rel, nullptr);
     reader->opened++;
-    if (rel->rd_rel->relkind == RELKIND_FOREIGN_TABLE) {
-        leaf->foreign = OpenForeignRows(reader->table, reader->base, rel, leaf->map);
+    leaf->is_foreign = rel->rd_rel->relkind == RELKIND_FOREIGN_TABLE;
+    if (leaf->is_foreign)
         return;
-    }
     leaf->index = ChooseIndex(reader, leaf);
     if (!leaf->index)
         leaf->table_scan = table_beginscan(rel, reader->snapshot, 0, nullptr);
@@ -211,10 +210,8 @@ void BeginScan(LeafReader *reader, OpenLeaf *leaf) {
 } // namespace
 
 void SeekRows(LeafReader *reader, OpenLeaf *leaf, const Datum *values, const bool *nulls) {
-    if (leaf->foreign) {
-        SeekForeignRows(leaf->foreign, {const_cast<Datum *>(values), const_cast<bool *>(nulls)});
-        return;
-    }
+    if (leaf->is_foreign)
+        elog(ERROR, "partition \"%s\" is on a shard", RelationGetRelationName(leaf->rel));
     MemoryContext caller = MemoryContextSwitchTo(reader->memory);
     if (leaf->index) {
         if (!leaf->scan)
@@ -233,14 +230,6 @@ void SeekRows(LeafReader *reader, OpenLeaf *leaf, const Datum *values, const boo
 }
 
 bool NextRow(LeafReader *reader, OpenLeaf *leaf) {
-    if (leaf->foreign) {
-        HeapTuple row = NextForeignRow(leaf->foreign);
-        if (row)
-            ExecStoreHeapTuple(row, leaf->slot, false);
-        else
-            ExecClearTuple(leaf->slot);
-        return row != nullptr;
-    }
     // A scan remembers killed items in the memory context it is first advanced in.
     MemoryContext caller = MemoryContextSwitchTo(reader->memory);
     bool found = leaf->scan

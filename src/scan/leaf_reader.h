@@ -2,7 +2,6 @@
 #pragma once
 
 #include "catalog/definition.h"
-#include "scan/foreign_rows.h"
 #include "scan/number_map.h"
 
 namespace index_table {
@@ -19,10 +18,10 @@ struct OpenLeaf {
     ScanKeyData *keys;
     int *key_identity; // which identity column each key is
     TupleTableSlot *slot;
-    AttrMap *map;         // the leaf's columns for the base table's; null: same layout
-    ForeignRows *foreign; // its rows; null: not a foreign table
-    void *attached;       // for whoever reads
-    bool is_known;        // is_readable has been found
+    AttrMap *map;    // the leaf's columns for the base table's; null: same layout
+    bool is_foreign; // a foreign table, whose rows are ShardRows
+    void *attached;  // for whoever reads
+    bool is_known;   // is_readable has been found
     bool is_readable;
 };
 
@@ -56,7 +55,8 @@ OpenLeaf *GetLeaf(LeafReader *reader, int32 partition_id);
 // AccessShareLock until the end of the transaction but not opened.
 bool IsReadable(LeafReader *reader, int32 partition_id);
 
-// Begins to find the rows with an identity, whose values are in the order of IndexTable::identity.
+// Begins to find the rows of a leaf that is no foreign table with an identity, whose values are in
+// the order of IndexTable::identity.
 void SeekRows(LeafReader *reader, OpenLeaf *leaf, const Datum *values, const bool *nulls);
 // Puts the next such row into the leaf's slot; false, and an empty slot, at the end. Where the leaf
 // has no index for it, every row of the leaf.

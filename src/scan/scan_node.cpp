@@ -124,7 +124,7 @@ void OpenSource(IndexTableScan *scan, Source *source, const SourcePlan *plan) {
                     node->state->es_snapshot, scan->plan.lock);
     if (scan->plan.mode == ScanMode::Rows && HasForeignLeaves(FindBase(source->table->base))) {
         source->shards =
-            BeginShardRows(source->table, scan->css.ss.ss_currentRelation, node, scan->needs);
+            BeginShardRows(source->table, scan->css.ss.ss_currentRelation, scan->needs);
         source->batch = BeginEntryBatch(&source->entries, &source->leaves, source->shards,
                                         scan->plan.first_batch);
     }
@@ -170,7 +170,7 @@ bool IsSeenRemotely(IndexTableScan *scan, const Source *source, Oid partition,
         return false;
     const IndexTable *table = scan->sources[0].table;
     AttrNumber attnos[INDEX_MAX_KEYS];
-    Datum identity[INDEX_MAX_KEYS];
+    NullableDatum identity[INDEX_MAX_KEYS];
     for (int i = 0; i < table->identity_count; i++) {
         attnos[i] = table->identity[i].base_attno;
         int place = GetPlace(source->shards, attnos[i]);
@@ -183,7 +183,7 @@ bool IsSeenRemotely(IndexTableScan *scan, const Source *source, Oid partition,
                                       "apart."),
                             errhint("Make the columns of the identity NOT NULL, or set "
                                     "index_table.enable_scan to off.")));
-        identity[i] = row->values[place];
+        identity[i] = {.value = row->values[place], .isnull = false};
     }
     if (!scan->seen_remotely)
         scan->seen_remotely =
@@ -224,11 +224,13 @@ void FindNeeds(IndexTableScan *scan) {
     const Base *base = FindBase(RelationGetRelid(scan->css.ss.ss_currentRelation));
     if (scan->plan.mode == ScanMode::Entries || !base || !HasForeignLeaves(base))
         return;
-    const Plan *plan = scan->css.ss.ps.plan;
+    PlanState *node = &scan->css.ss.ps;
     scan->needs = {.columns = ColumnsOfShards(scan),
-                   .quals = scan->plan.may_ship ? plan->qual : NIL,
-                   .user = compat::ReaderOf(scan->css.ss.ps.state,
-                                            reinterpret_cast<const Scan *>(plan)->scanrelid)};
+                   .quals = scan->plan.may_ship ? node->plan->qual : NIL,
+                   .node = node,
+                   .user = compat::ReaderOf(node->state,
+                                            reinterpret_cast<const Scan *>(node->plan)->scanrelid),
+                   .snapshot = node->state->es_snapshot};
 }
 
 void OpenSources(IndexTableScan *scan) {
@@ -476,8 +478,8 @@ void CloseLeaf(IndexTableScan *scan) {
 
 void OpenLeafScan(IndexTableScan *scan) {
     if (scan->leaf->rd_rel->relkind == RELKIND_FOREIGN_TABLE) {
-        scan->shard_scan = BeginShardScan(scan->css.ss.ss_currentRelation, &scan->css.ss.ps,
-                                          scan->needs, RelationGetRelid(scan->leaf));
+        scan->shard_scan = BeginShardScan(scan->css.ss.ss_currentRelation, scan->needs,
+                                          RelationGetRelid(scan->leaf));
         return;
     }
     scan->leaf_scan = table_beginscan(scan->leaf, scan->css.ss.ps.state->es_snapshot, 0, nullptr);
@@ -655,8 +657,7 @@ void ExplainShards(IndexTableScan *scan, ExplainState *es) {
         return;
     FindNeeds(scan);
     const IndexTable *table = GetIndexTable(scan->plan.sources[0].index_table);
-    if (const char *sql =
-            SampleStatement(table, scan->css.ss.ss_currentRelation, &scan->css.ss.ps, scan->needs))
+    if (const char *sql = SampleStatement(table, scan->css.ss.ss_currentRelation, scan->needs))
         ExplainPropertyText("Remote SQL", sql, es);
 }
 

@@ -17,18 +17,19 @@ constexpr int kFewestRows = 16;
 // What is wanted of a partition in this batch.
 struct Wanted {
     Oid leaf;
+    bool has_nulls; // an identity is null in part
     int count;
     int room;
-    Datum **identities; // each of as many values as the identity has columns
+    const NullableDatum **identities; // each of as many values as the identity has columns
 };
 
 } // namespace
 
 struct ShardRows {
     const IndexTable *table;
-    Relation base;
     ShardNeeds needs;
-    RemoteQuery *query;
+    RemoteQuery *query;      // the one that is being asked
+    RemoteQuery *queries[2]; // null: not needed yet; the second where identities are null in part
     int column_count;
     int natts;
     int *places;          // by attribute number - 1
@@ -70,23 +71,21 @@ ShardRow *CopyRow(const ShardRows *rows, const Datum *values, const bool *nulls)
     return row;
 }
 
-// Rows that were not wanted come along where an identity has several columns.
+// Rows that were not wanted come along where an identity has several columns, or nulls.
 void TakeRow(ShardRows *rows, Oid leaf, const Datum *values, const bool *nulls) {
-    Datum identity[INDEX_MAX_KEYS];
+    NullableDatum identity[INDEX_MAX_KEYS];
     for (int i = 0; i < rows->table->identity_count; i++) {
         int place = rows->identity_places[i];
-        if (nulls[place])
-            return;
-        identity[i] = values[place];
+        identity[i] = {.value = values[place], .isnull = nulls[place]};
     }
     rows->rows++;
     void **place = FindIdentity(rows->found, leaf, identity);
     if (!place)
         return;
-    if (*place)
-        RaiseNotUnique(rows->table, leaf);
     MemoryContext caller = MemoryContextSwitchTo(rows->memory);
-    *place = CopyRow(rows, values, nulls);
+    ShardRow *row = CopyRow(rows, values, nulls);
+    row->next = static_cast<ShardRow *>(*place);
+    *place = row;
     rows->batch_rows++;
     MemoryContextSwitchTo(caller);
 }
@@ -94,14 +93,18 @@ void TakeRow(ShardRows *rows, Oid leaf, const Datum *values, const bool *nulls) 
 // The array of one identity column's values.
 Datum MakeArray(const ShardRows *rows, const Wanted *wanted, int column) {
     Oid type = get_element_type(IdentityParameterType(rows->query->select, column));
+    if (!OidIsValid(type))
+        return 0;
     int16 length;
     bool by_value;
     char align;
     get_typlenbyvalalign(type, &length, &by_value, &align);
     Datum *elements = palloc_array(Datum, wanted->count);
+    int count = 0;
     for (int i = 0; i < wanted->count; i++)
-        elements[i] = wanted->identities[i][column];
-    return PointerGetDatum(construct_array(elements, wanted->count, type, length, by_value, align));
+        if (!wanted->identities[i][column].isnull)
+            elements[count++] = wanted->identities[i][column].value;
+    return PointerGetDatum(construct_array(elements, count, type, length, by_value, align));
 }
 
 void FetchAtOnce(ShardRows *rows, Wanted *const *wanted, int count) {
@@ -297,6 +300,25 @@ void FetchReachable(ShardRows *rows, List *wanted) {
     }
 }
 
+void UseQuery(ShardRows *rows, bool or_null) {
+    RemoteQuery **query = &rows->queries[or_null];
+    if (!*query) {
+        MemoryContext caller = MemoryContextSwitchTo(GetMemoryChunkContext(rows));
+        const ShardNeeds &needs = rows->needs;
+        List *identity = NIL;
+        for (int i = 0; i < rows->table->identity_count; i++)
+            identity = lappend_int(identity, rows->identity_attnos[i]);
+        *query = BeginRemoteQuery({.base = rows->table->base,
+                                   .user = needs.user,
+                                   .columns = needs.columns,
+                                   .identity = identity,
+                                   .or_null = or_null},
+                                  needs.quals, needs.node, needs.snapshot);
+        MemoryContextSwitchTo(caller);
+    }
+    rows->query = *query;
+}
+
 int CompareWanted(const ListCell *a, const ListCell *b) {
     Oid left = static_cast<Wanted *>(lfirst(a))->leaf;
     Oid right = static_cast<Wanted *>(lfirst(b))->leaf;
@@ -312,11 +334,9 @@ void RaiseNotUnique(const IndexTable *table, Oid partition) {
                     errhint("Make it unique there, or set index_table.enable_scan to off.")));
 }
 
-ShardRows *BeginShardRows(const IndexTable *table, Relation base, PlanState *node,
-                          const ShardNeeds &needs) {
+ShardRows *BeginShardRows(const IndexTable *table, Relation base, const ShardNeeds &needs) {
     ShardRows *rows = palloc0_object(ShardRows);
     rows->table = table;
-    rows->base = base;
     rows->needs = needs;
     rows->descriptor = RelationGetDescr(base);
     rows->natts = rows->descriptor->natts;
@@ -333,18 +353,13 @@ ShardRows *BeginShardRows(const IndexTable *table, Relation base, PlanState *nod
         rows->by_value[place] = att->attbyval;
         rows->lengths[place] = att->attlen;
     }
-    List *identity = NIL;
     rows->identity_places = palloc_array(int, table->identity_count);
     rows->identity_attnos = palloc_array(AttrNumber, table->identity_count);
     for (int i = 0; i < table->identity_count; i++) {
         AttrNumber attno = table->identity[i].base_attno;
-        identity = lappend_int(identity, attno);
         rows->identity_attnos[i] = attno;
         rows->identity_places[i] = rows->places[attno - 1];
     }
-    Index varno = reinterpret_cast<Scan *>(node->plan)->scanrelid;
-    rows->query = BeginRemoteQuery(node, varno, table->base, needs.user, needs.columns, identity,
-                                   needs.quals);
     rows->memory = AllocSetContextCreate(CurrentMemoryContext, "index_table rows of shards",
                                          ALLOCSET_DEFAULT_SIZES);
     return rows;
@@ -362,7 +377,9 @@ void EndShardRows(ShardRows *rows) {
                           errmsg("rows of partitions that could not be reached are left out"),
                           errdetail("Partitions: %s.", names.data)));
     }
-    EndRemoteQuery(rows->query);
+    for (RemoteQuery *query : rows->queries)
+        if (query)
+            EndRemoteQuery(query);
 }
 
 int GetPlace(const ShardRows *rows, AttrNumber attno) {
@@ -381,7 +398,7 @@ MemoryContext BatchMemory(const ShardRows *rows) {
     return rows->memory;
 }
 
-void WantRow(ShardRows *rows, OpenLeaf *leaf, const Datum *identity) {
+void WantRow(ShardRows *rows, const OpenLeaf *leaf, const NullableDatum *identity) {
     MemoryContext caller = MemoryContextSwitchTo(rows->memory);
     if (!rows->found)
         rows->found = MakeIdentityMap(rows->memory, rows->descriptor, rows->identity_attnos,
@@ -395,16 +412,18 @@ void WantRow(ShardRows *rows, OpenLeaf *leaf, const Datum *identity) {
             wanted = palloc0_object(Wanted);
             wanted->leaf = relid;
             wanted->room = 4;
-            wanted->identities = palloc_array(Datum *, wanted->room);
+            wanted->identities = palloc_array(const NullableDatum *, wanted->room);
             rows->wanted = lappend(rows->wanted, wanted);
             rows->by_leaf.Add(relid, wanted, rows->memory);
         }
         if (wanted->count == wanted->room) {
             wanted->room *= 2;
-            wanted->identities =
-                static_cast<Datum **>(repalloc(wanted->identities, sizeof(Datum *) * wanted->room));
+            wanted->identities = static_cast<const NullableDatum **>(
+                repalloc(wanted->identities, sizeof(NullableDatum *) * wanted->room));
         }
-        wanted->identities[wanted->count++] = const_cast<Datum *>(identity);
+        wanted->identities[wanted->count++] = identity;
+        for (int i = 0; i < rows->table->identity_count; i++)
+            wanted->has_nulls = wanted->has_nulls || identity[i].isnull;
     }
     MemoryContextSwitchTo(caller);
 }
@@ -416,19 +435,33 @@ void FetchBatch(ShardRows *rows) {
         AllocSetContextCreate(rows->memory, "index_table fetching", ALLOCSET_DEFAULT_SIZES);
     MemoryContext caller = MemoryContextSwitchTo(memory);
     // Plans are kept by the partitions that they ask.
-    List *wanted = list_copy(rows->wanted);
-    list_sort(wanted, CompareWanted);
-    if (MayPipeline())
-        wanted = FetchPipelined(rows, wanted);
-    if (SkipsUnreachable())
-        FetchReachable(rows, wanted);
-    else
-        FetchThroughExecutor(rows, wanted);
+    list_sort(rows->wanted, CompareWanted);
+    for (bool or_null : {false, true}) {
+        List *wanted = NIL;
+        ListCell *cell;
+        foreach (cell, rows->wanted)
+            if (static_cast<Wanted *>(lfirst(cell))->has_nulls == or_null)
+                wanted = lappend(wanted, lfirst(cell));
+        if (wanted == NIL)
+            continue;
+        UseQuery(rows, or_null);
+        if (MayPipeline())
+            wanted = FetchPipelined(rows, wanted);
+        if (SkipsUnreachable())
+            FetchReachable(rows, wanted);
+        else
+            FetchThroughExecutor(rows, wanted);
+    }
     MemoryContextSwitchTo(caller);
     MemoryContextDelete(memory);
 }
 
-const ShardRow *FindShardRow(ShardRows *rows, const OpenLeaf *leaf, const Datum *identity) {
+bool IsWanted(const ShardRows *rows, const OpenLeaf *leaf, const NullableDatum *identity) {
+    return rows->found && FindIdentity(rows->found, RelationGetRelid(leaf->rel), identity);
+}
+
+const ShardRow *FindShardRow(const ShardRows *rows, const OpenLeaf *leaf,
+                             const NullableDatum *identity) {
     void **place =
         rows->found ? FindIdentity(rows->found, RelationGetRelid(leaf->rel), identity) : nullptr;
     return place ? static_cast<ShardRow *>(*place) : nullptr;
@@ -442,14 +475,14 @@ int BatchLimit(const ShardRows *rows, int wish) {
     return static_cast<int>(Max(kFewestRows, Min(most, static_cast<Size>(wish))));
 }
 
-const char *SampleStatement(const IndexTable *table, Relation base, PlanState *node,
-                            const ShardNeeds &needs) {
+const char *SampleStatement(const IndexTable *table, Relation base, const ShardNeeds &needs) {
     Oid sample = InvalidOid;
     ListCell *cell;
     foreach (cell, ListPartitions(RelationGetRelid(base)))
         if (IsForeign(lfirst_oid(cell)) && (!OidIsValid(sample) || lfirst_oid(cell) < sample))
             sample = lfirst_oid(cell);
-    ShardRows *rows = BeginShardRows(table, base, node, needs);
+    ShardRows *rows = BeginShardRows(table, base, needs);
+    UseQuery(rows, false);
     const char *sql = nullptr;
     if (OidIsValid(sample)) {
         const LeafSelect *leaf = GetLeafSelect(rows->query->select, sample);
@@ -472,11 +505,11 @@ struct ShardScan {
     ShardRow row;
 };
 
-ShardScan *BeginShardScan(Relation base, PlanState *node, const ShardNeeds &needs, Oid leaf) {
+ShardScan *BeginShardScan(Relation base, const ShardNeeds &needs, Oid leaf) {
     ShardScan *scan = palloc0_object(ShardScan);
-    Index varno = reinterpret_cast<Scan *>(node->plan)->scanrelid;
-    scan->query = BeginRemoteQuery(node, varno, RelationGetRelid(base), needs.user, needs.columns,
-                                   NIL, needs.quals);
+    scan->query = BeginRemoteQuery(
+        {.base = RelationGetRelid(base), .user = needs.user, .columns = needs.columns}, needs.quals,
+        needs.node, needs.snapshot);
     scan->leaf = leaf;
     scan->run = BeginRemoteRun(scan->query, &scan->leaf, 1, MakeParameters(scan->query, 1));
     return scan;
@@ -491,38 +524,6 @@ void EndShardScan(ShardScan *scan) {
     EndRemoteRun(scan->run);
     EndRemoteQuery(scan->query);
     pfree(scan);
-}
-
-const ShardRow *SearchShardRow(ShardRows *rows, const OpenLeaf *leaf, const EntrySource *entry) {
-    const IndexTable *table = rows->table;
-    auto is_it = [&](const ShardRow *row) {
-        for (int i = 0; i < table->identity_count; i++) {
-            int place = rows->identity_places[i];
-            int position = table->identity[i].position;
-            if (row->nulls[place] != entry->nulls[position] ||
-                (!row->nulls[place] &&
-                 !datum_image_eq(row->values[place], entry->values[position], rows->by_value[place],
-                                 rows->lengths[place])))
-                return false;
-        }
-        return true;
-    };
-    MemoryContext caller = MemoryContextSwitchTo(rows->memory);
-    ShardRow *found = nullptr;
-    ShardScan *scan =
-        BeginShardScan(rows->base, rows->query->node, rows->needs, RelationGetRelid(leaf->rel));
-    rows->wrapped++;
-    while (const ShardRow *row = NextShardRow(scan)) {
-        rows->rows++;
-        if (!is_it(row))
-            continue;
-        if (found)
-            RaiseNotUnique(table, RelationGetRelid(leaf->rel));
-        found = CopyRow(rows, row->values, row->nulls);
-    }
-    EndShardScan(scan);
-    MemoryContextSwitchTo(caller);
-    return found;
 }
 
 ShardCounts GetCounts(const ShardRows *rows) {

@@ -1,12 +1,11 @@
 // Rows of foreign partitions, fetched by identity, many with one question.
 //
-// A scan says which rows its next entries lead to, has them fetched, and finds each. Rows are seen
-// under postgres_fdw's snapshot of the server: what a concurrent transaction has committed there
-// and not yet here is as if it had not happened, for its entries are not visible.
+// A reader says which rows its next entries lead to, has them fetched, and finds each. Rows are
+// seen under postgres_fdw's snapshot of the server: what a concurrent transaction has committed
+// there and not yet here is as if it had not happened, for its entries are not visible.
 #pragma once
 
 #include "catalog/definition.h"
-#include "scan/entry_source.h"
 #include "scan/leaf_reader.h"
 
 namespace index_table {
@@ -15,20 +14,22 @@ struct ShardRows;
 
 // A row that was fetched, in the batch's memory.
 struct ShardRow {
-    Datum *values; // as GetPlace says
+    ShardRow *next; // with the same identity, as far as its type's equality goes
+    Datum *values;  // as GetPlace says
     bool *nulls;
 };
 
-// What a scan needs of the rows.
+// What is needed of the rows.
 struct ShardNeeds {
-    List *columns; // attribute numbers of the base table, those of the identity among them
-    List *quals;   // the scan's clauses that servers may check beforehand; they are checked again
-    Oid user;      // as whom servers are asked; InvalidOid: the current user
+    List *columns;   // attribute numbers of the base table, those of the identity among them
+    List *quals;     // a scan's clauses that servers may check beforehand; they are checked again
+    PlanState *node; // of the clauses, whose parameters it evaluates; null: there are none
+    Oid user;        // as whom servers are asked; InvalidOid: the current user
+    Snapshot snapshot;
 };
 
-// `node` evaluates parameters, as they are when rows are fetched. Lives in the query's memory.
-ShardRows *BeginShardRows(const IndexTable *table, Relation base, PlanState *node,
-                          const ShardNeeds &needs);
+// Parameters are evaluated when rows are fetched. Lives in the current memory context.
+ShardRows *BeginShardRows(const IndexTable *table, Relation base, const ShardNeeds &needs);
 void EndShardRows(ShardRows *rows);
 
 // Which value of a row is that of a column; -1: not fetched.
@@ -38,17 +39,15 @@ int GetPlace(const ShardRows *rows, AttrNumber attno);
 void BeginBatch(ShardRows *rows);
 // Memory of the batch, for what the scan keeps as long.
 MemoryContext BatchMemory(const ShardRows *rows);
-// Adds a row to what will be fetched. `identity`, in the order of IndexTable::identity, stays
-// valid as long as the batch.
-void WantRow(ShardRows *rows, OpenLeaf *leaf, const Datum *identity);
+// Adds the rows with an identity to what will be fetched. `identity`, in the order of
+// IndexTable::identity, stays valid until that is done.
+void WantRow(ShardRows *rows, const OpenLeaf *leaf, const NullableDatum *identity);
+bool IsWanted(const ShardRows *rows, const OpenLeaf *leaf, const NullableDatum *identity);
 // Fetches what was wanted. Raises what the servers raise.
 void FetchBatch(ShardRows *rows);
 // Null where there is no such row.
-const ShardRow *FindShardRow(ShardRows *rows, const OpenLeaf *leaf, const Datum *identity);
-
-// The row of an entry whose identity is null in part, which no array can hold: all rows of the
-// partition are looked at. Valid as long as the batch.
-const ShardRow *SearchShardRow(ShardRows *rows, const OpenLeaf *leaf, const EntrySource *entry);
+const ShardRow *FindShardRow(const ShardRows *rows, const OpenLeaf *leaf,
+                             const NullableDatum *identity);
 
 // How many rows may be wanted at once so that a batch stays within work_mem, judged by those that
 // came.
@@ -56,12 +55,11 @@ int BatchLimit(const ShardRows *rows, int wish);
 
 // For EXPLAIN: what one of the base table's foreign partitions would be asked; null where that is
 // not to be had.
-const char *SampleStatement(const IndexTable *table, Relation base, PlanState *node,
-                            const ShardNeeds &needs);
+const char *SampleStatement(const IndexTable *table, Relation base, const ShardNeeds &needs);
 
 // Every row of a foreign partition that meets the needs' conditions, one after the other.
 struct ShardScan;
-ShardScan *BeginShardScan(Relation base, PlanState *node, const ShardNeeds &needs, Oid leaf);
+ShardScan *BeginShardScan(Relation base, const ShardNeeds &needs, Oid leaf);
 // The values of the needs' columns, valid until the next; null at the end.
 const ShardRow *NextShardRow(ShardScan *scan);
 void EndShardScan(ShardScan *scan);

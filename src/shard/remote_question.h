@@ -12,6 +12,7 @@ struct RemoteQuestion {
     List *columns;  // attribute numbers, of what each row brings
     List *identity; // attribute numbers, among `columns`: rows are those whose identity is given
                     // by arrays, parameters 1, 2, …; NIL: every row is meant
+    bool or_null;   // and those of whose identity a part is null
     // Further conditions, over range table index 1. Their parameters come after those of the
     // identity. Where the identity has several columns rows may come that were not meant.
     List *conditions;

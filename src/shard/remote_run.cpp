@@ -40,19 +40,17 @@ auto WithContext(RemoteRun *run, Action action) {
 
 } // namespace
 
-RemoteQuery *BeginRemoteQuery(PlanState *node, Index varno, Oid base, Oid user, List *columns,
-                              List *identity, List *quals) {
+RemoteQuery *BeginRemoteQuery(RemoteQuestion question, List *quals, PlanState *node,
+                              Snapshot snapshot) {
     RemoteQuery *query = palloc0_object(RemoteQuery);
+    query->snapshot = snapshot;
+    query->column_count = list_length(question.columns);
+    query->identity_count = list_length(question.identity);
+    Index varno = node ? reinterpret_cast<Scan *>(node->plan)->scanrelid : 0;
     List *arguments;
-    List *conditions = MakeRemoteConditions(quals, varno, list_length(identity) + 1, &arguments);
-    query->select = PinSelect({.base = base,
-                               .user = user,
-                               .columns = columns,
-                               .identity = identity,
-                               .conditions = conditions});
-    query->node = node;
-    query->column_count = list_length(columns);
-    query->identity_count = list_length(identity);
+    question.conditions = MakeRemoteConditions(quals, varno, query->identity_count + 1, &arguments);
+    query->select = PinSelect(question);
+    query->context = node ? node->ps_ExprContext : nullptr;
     query->arguments = ExecInitExprList(arguments, node);
     query->argument_types = palloc_array(Oid, list_length(arguments) + 1);
     ListCell *cell;
@@ -73,15 +71,14 @@ ParamListInfo MakeParameters(const RemoteQuery *query, int count) {
         parameters->params[i] = {
             .pflags = PARAM_FLAG_CONST,
             .ptype = IdentityParameterType(query->select, i % query->identity_count)};
-    ExprContext *context = query->node->ps_ExprContext;
     ListCell *cell;
     foreach (cell, query->arguments) {
         int i = foreach_current_index(cell);
         Oid type = query->argument_types[i];
         ParamExternData *parameter = &parameters->params[arrays + i];
         *parameter = {.pflags = PARAM_FLAG_CONST, .ptype = type};
-        Datum value = ExecEvalExprSwitchContext(static_cast<ExprState *>(lfirst(cell)), context,
-                                                &parameter->isnull);
+        Datum value = ExecEvalExprSwitchContext(static_cast<ExprState *>(lfirst(cell)),
+                                                query->context, &parameter->isnull);
         int16 length;
         bool by_value;
         get_typlenbyval(type, &length, &by_value);
@@ -98,8 +95,8 @@ RemoteRun *BeginRemoteRun(const RemoteQuery *query, const Oid *leaves, int count
     PlannedStmt *plan = PlanRemoteSelect(query->select, leaves, count);
     // A part of the statement that runs, not one of its own: neither hooks nor statistics are to
     // see it.
-    run->query = CreateQueryDesc(plan, "", query->node->state->es_snapshot, InvalidSnapshot,
-                                 None_Receiver, parameters, nullptr, 0);
+    run->query = CreateQueryDesc(plan, "", query->snapshot, InvalidSnapshot, None_Receiver,
+                                 parameters, nullptr, 0);
     WithContext(run, [&] {
         standard_ExecutorStart(run->query, 0);
         return 0;

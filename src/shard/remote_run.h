@@ -6,20 +6,21 @@
 
 namespace index_table {
 
-// A question as a node of a running plan asks it.
+// A question as it is being asked.
 struct RemoteQuery {
     RemoteSelect *select;
-    PlanState *node;
+    Snapshot snapshot;
+    ExprContext *context; // of `arguments`; null: there are none
     int column_count;
     int identity_count;
     List *arguments; // ExprStates of the question's parameters beyond the identity's
     Oid *argument_types;
 };
 
-// `quals` are the node's clauses on the relation `varno`, of which the servers may check what they
-// can. Lives in the current memory context.
-RemoteQuery *BeginRemoteQuery(PlanState *node, Index varno, Oid base, Oid user, List *columns,
-                              List *identity, List *quals);
+// A question whose conditions are those of `quals` that servers may check: clauses of a scan's node
+// on its relation. Without any, `node` may be null. Lives in the current memory context.
+RemoteQuery *BeginRemoteQuery(RemoteQuestion question, List *quals, PlanState *node,
+                              Snapshot snapshot);
 void EndRemoteQuery(RemoteQuery *query);
 
 // Values for a question to `count` partitions, as PlanRemoteSelect numbers them: the arguments' are

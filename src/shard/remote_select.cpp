@@ -32,8 +32,10 @@ namespace {
 // that the shard finds the operators by name.
 bool CanCompareTogether(const RemoteSelect *select) {
     int count = list_length(select->question.identity);
-    return count > 1 && std::all_of(select->array_types, select->array_types + count, [](Oid type) {
-               return type < FirstGenbkiObjectId && get_element_type(type) != BPCHAROID;
+    return count > 1 && !select->question.or_null &&
+           std::all_of(select->array_types, select->array_types + count, [](Oid type) {
+               return OidIsValid(type) && type < FirstGenbkiObjectId &&
+                      get_element_type(type) != BPCHAROID;
            });
 }
 
@@ -67,6 +69,14 @@ Node *MakeIdentityCondition(Var *column, Oid array_type, int parameter) {
     any->args = list_make2(left, param);
     any->location = -1;
     return reinterpret_cast<Node *>(any);
+}
+
+Node *OrNull(Node *condition, Var *column) {
+    NullTest *test = makeNode(NullTest);
+    test->arg = static_cast<Expr *>(copyObjectImpl(column));
+    test->nulltesttype = IS_NULL;
+    test->location = -1;
+    return reinterpret_cast<Node *>(make_orclause(list_make2(condition, test)));
 }
 
 // How a partition's query differs from the question.
@@ -134,9 +144,12 @@ Query *MakeLeafQuery(const RemoteSelect *select, Oid relid, int number, int coun
     List *quals = NIL;
     foreach (cell, by_identity ? question.identity : NIL) {
         int i = foreach_current_index(cell);
-        quals = lappend(quals,
-                        MakeIdentityCondition(MakeLeafColumn(terms, lfirst_int(cell)),
-                                              select->array_types[i], number * identities + i + 1));
+        if (!OidIsValid(select->array_types[i]))
+            continue;
+        Var *column = MakeLeafColumn(terms, lfirst_int(cell));
+        Node *condition =
+            MakeIdentityCondition(column, select->array_types[i], number * identities + i + 1);
+        quals = lappend(quals, question.or_null ? OrNull(condition, column) : condition);
     }
     foreach (cell, question.conditions)
         quals = lappend(quals, ToLeafTerms(static_cast<Node *>(lfirst(cell)), &terms));
@@ -296,7 +309,8 @@ constinit uint64 use_counter = 0;
 
 bool IsEqual(const RemoteQuestion &a, const RemoteQuestion &b) {
     return a.base == b.base && a.user == b.user && equal(a.columns, b.columns) &&
-           equal(a.identity, b.identity) && equal(a.conditions, b.conditions);
+           equal(a.identity, b.identity) && a.or_null == b.or_null &&
+           equal(a.conditions, b.conditions);
 }
 
 RemoteSelect *MakeSelect(const RemoteQuestion &question) {
@@ -310,6 +324,7 @@ RemoteSelect *MakeSelect(const RemoteQuestion &question) {
                         .user = question.user,
                         .columns = list_copy(question.columns),
                         .identity = list_copy(question.identity),
+                        .or_null = question.or_null,
                         .conditions = static_cast<List *>(copyObjectImpl(question.conditions))};
     select->array_types = palloc_array(Oid, list_length(question.identity) + 1);
     ListCell *cell;

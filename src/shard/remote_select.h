@@ -20,7 +20,8 @@ struct RemoteSelect;
 RemoteSelect *PinSelect(const RemoteQuestion &question);
 void UnpinSelect(RemoteSelect *select);
 
-// Types of the arrays that are its first parameters.
+// Types of the arrays that are its first parameters; InvalidOid where a column's values have none:
+// rows with any are meant.
 Oid IdentityParameterType(const RemoteSelect *select, int i);
 
 // What a server is asked about one partition where that is not the wrapper's business. Part of a

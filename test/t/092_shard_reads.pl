@@ -1,6 +1,6 @@
 # Queries through index tables over real shards, two servers: random ones, each without index tables,
 # with them through postgres_fdw, and pipelined; what a session sees of its own changes; shards that are
-# restarted, stopped, stuck; cancels.
+# restarted, stopped, stuck; cancels; fetch() and page().
 #
 #   SHARD_SEED    repeats a run
 #   SHARD_COUNT   how many random queries (300)
@@ -163,13 +163,45 @@ is(scalar(grep { /ERROR/ } map { @$_ } values %$complaints), 0, 'no query failed
 
 SKIP:
 {
-	skip 'no pg_stat_statements', 1 unless $counts;
+	skip 'no pg_stat_statements', 5 unless $counts;
 	$_->safe_psql('postgres', 'CREATE EXTENSION pg_stat_statements') foreach @shards;
 	my $query = "SELECT * FROM people WHERE town IN ('Town 1', 'Town 2', 'Town 3')";
 	$_->safe_psql('postgres', 'SELECT pg_stat_statements_reset()') foreach @shards;
 	$coordinator->safe_psql('postgres', "SET index_table.enable_scan = force; $query; $query; $query;");
 	my @calls = map { $_->safe_psql('postgres', "SELECT sum(calls) FROM pg_stat_statements WHERE query !~ 'set_config|pg_stat_statements'") } @shards;
 	is("@calls", '3 3', 'statements on each shard for three queries over all partitions');
+	# By hand as well, and no row beyond what a page may take.
+	my $sent = "SELECT sum(calls), sum(rows) FROM pg_stat_statements WHERE query ~ 'remote_'";
+	foreach my $call ([ 'fetch', "index_table.fetch(NULL::people, 'people_by_town_amount', 'Town 7')", 40 ], [ 'page', "index_table.page(NULL::people, 'people_by_town_amount', 5, NULL, 'Town 7')", 6 ])
+	{
+		$_->safe_psql('postgres', 'SELECT pg_stat_statements_reset()') foreach @shards;
+		$coordinator->safe_psql('postgres', "SELECT * FROM $call->[1]");
+		my @sent = map { [ split /\|/, $_->safe_psql('postgres', $sent) ] } @shards;
+		is(scalar(grep { ($_->[0] || 0) > 1 } @sent), 0, "$call->[0] asks each shard once");
+		my $rows = ($sent[0][1] || 0) + ($sent[1][1] || 0);
+		ok($rows > 0 && $rows <= $call->[2], "$call->[0] asks for what it needs") or diag($rows);
+	}
+}
+
+# --- By hand ----------------------------------------------------------------------------
+
+foreach my $access ('auto', 'fdw')
+{
+	my $set = "SET index_table.shard_access = $access; SET datestyle = 'SQL, DMY'; SET extra_float_digits = 0;";
+	is($coordinator->safe_psql('postgres', "$set SET index_table.enable_scan = off;
+(TABLE people EXCEPT ALL SELECT * FROM index_table.fetch(NULL::people, 'people_by_town_amount')) UNION ALL (SELECT * FROM index_table.fetch(NULL::people, 'people_by_town_amount') EXCEPT ALL TABLE people)"),
+		'', "$access: fetch yields every row as it is");
+	my ($in_order, $unordered) = map { $coordinator->safe_psql('postgres', "$set SET index_table.enable_scan = off; $_") }
+	  "SELECT town, amount, tenant, id FROM index_table.fetch(NULL::people, 'people_by_town_amount', 'Town 9')",
+	  "SELECT town, amount, tenant, id FROM people WHERE town = 'Town 9' ORDER BY amount DESC, tenant, id";
+	is($in_order, $unordered, "$access: in the order of the entries");
+	is($coordinator->safe_psql('postgres', "$set SET index_table.enable_scan = off;
+WITH RECURSIVE pages AS (
+	(SELECT array_agg((entity).id || ' ' || (entity).tenant) AS ids, min(next) AS next FROM index_table.page(NULL::people, 'people_by_town_amount', 7, NULL, 'Town 9'))
+	UNION ALL
+	SELECT p.ids, p.next FROM pages AS b, LATERAL (SELECT array_agg((entity).id || ' ' || (entity).tenant) AS ids, min(next) AS next FROM index_table.page(NULL::people, 'people_by_town_amount', 7, b.next, 'Town 9')) AS p WHERE b.next IS NOT NULL)
+SELECT string_agg(array_to_string(ids, ','), ',') = (SELECT string_agg(id || ' ' || tenant, ',' ORDER BY amount DESC, tenant, id) FROM people WHERE town = 'Town 9') FROM pages"),
+		't', "$access: page after page");
 }
 
 # --- What a session sees of itself ---------------------------------------------------
@@ -182,13 +214,14 @@ SAVEPOINT s;
 UPDATE people SET email = email || '!' WHERE town = 'Here';
 INSERT INTO people (tenant, id, email, town) SELECT 1, 100000 + i, 'new' || i, 'Here' FROM generate_series(1, 20) AS i;
 SELECT count(*), count(doc) FROM people WHERE town = 'Here';
+SELECT count(*), count(doc) FROM index_table.fetch(NULL::people, 'people_by_town_amount', 'Here');
 SELECT count(doc) FROM people WHERE email IN ('mail100', 'mail100!', 'mail101!', 'new3');
 ROLLBACK TO s;
 SELECT count(*), count(doc) FROM people WHERE town = 'Here';
 SELECT count(doc) FROM people WHERE email IN ('mail100', 'mail100!', 'mail101!', 'new3');
 ROLLBACK;
 SELECT count(*), count(doc) FROM people WHERE town = 'Here';});
-is($own, "24|4\n2\n4|4\n1\n0|0", 'a transaction sees what it has written, up to a rollback');
+is($own, "24|4\n24|4\n2\n4|4\n1\n0|0", 'a transaction sees what it has written, up to a rollback');
 # The library comes in the middle of the transaction: nobody has seen what it wrote before.
 my $late = $coordinator->safe_psql('postgres', q{
 BEGIN;
@@ -330,6 +363,12 @@ foreach my $access ('auto', 'fdw')
 	like($err, qr/\b$second_name\b/, "$access: and the partition");
 	($code, $out, $err) = $coordinator->psql('postgres', "$set SET index_table.unreachable_shards = skip;\n$everywhere");
 	is($out, $reachable, "$access: the rows that can be reached");
+	my $by_hand = "SELECT count(doc) FROM index_table.fetch(NULL::people, 'people_by_town_amount', 'Town 1')";
+	my ($hand_code, $hand_out, $hand_err) = $coordinator->psql('postgres', "\\set VERBOSITY verbose\n$set $by_hand");
+	like($hand_err, qr/ERROR:  08001: .*shard1/, "$access: fetch, too, names the server");
+	($hand_code, $hand_out, $hand_err) = $coordinator->psql('postgres', "$set SET index_table.unreachable_shards = skip;\n$by_hand");
+	like($hand_err, qr/^[^\n]*WARNING:[^\n]*\n[^\n]*DETAIL:[^\n]*people_[15][^\n]*$/, "$access: fetch leaves rows out with one warning");
+	cmp_ok($hand_out, '>', 0, "$access: and finds the others");
 	my @warnings = $err =~ /(WARNING:.*)/g;
 	is(scalar @warnings, 1, "$access: with one warning") or diag($err);
 	like($err, qr/people_1, people_5|people_5, people_1/, "$access: that names the partitions");
