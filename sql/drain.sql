@@ -125,6 +125,21 @@ CALL index_table.drain();
 SELECT * FROM index_table.undrained;
 SELECT * FROM differences();
 
+-- Rows that exchange keys: in two partitions, and in two batches of one.
+INSERT INTO people (id, region, email, town) VALUES (510, 'a', 'a one', 'Town'), (510, 'b', 'b one', 'Town'), (511, 'a', 'a two', 'Town'), (512, 'a', 'a three', 'Town');
+CALL index_table.drain();
+UPDATE remote.a SET email = 'b one' WHERE id = 510;
+UPDATE remote.b SET email = 'a one' WHERE k = 510;
+UPDATE remote.a SET email = 'for a moment' WHERE id = 511;
+UPDATE remote.a SET email = 'a two' WHERE id = 512;
+UPDATE remote.a SET email = 'a three' WHERE id = 511;
+SET index_table.drain_batch = 1;
+CALL index_table.drain();
+CALL index_table.drain();
+RESET index_table.drain_batch;
+SELECT * FROM index_table.undrained;
+SELECT * FROM differences();
+
 -- Partitions that cannot be drained are noted, and warned of; the others are drained.
 SELECT index_table.release('remote.b');
 SELECT index_table.capture('remote.b');

@@ -206,15 +206,20 @@ TableEntries FindEntries(const ShardQueue *queue, const IndexTable *table,
 
 } // namespace
 
-void ApplyRows(const ShardQueue *queue, std::span<QueuedRow> rows, Snapshot snapshot) {
+void ApplyRows(const ShardQueue *queue, std::span<QueuedRow> rows, Snapshot snapshot,
+               const IndexTable *only) {
     const Leaf *leaf = queue->leaf;
     NoteWrittenPartition(leaf->partition_id);
+    auto concerns = [=](int i) { return !only || leaf->tables[i].table == only; };
     TableEntries *entries = palloc_array(TableEntries, leaf->table_count);
     for (int i = 0; i < leaf->table_count; i++)
-        entries[i] = FindEntries(queue, leaf->tables[i].table, rows, snapshot);
+        if (concerns(i))
+            entries[i] = FindEntries(queue, leaf->tables[i].table, rows, snapshot);
     ExprContext *context = CreateStandaloneExprContext();
     TupleTableSlot *slot = MakeSingleTupleTableSlot(RelationGetDescr(queue->rel), &TTSOpsVirtual);
     for (int i = 0; i < leaf->table_count; i++) {
+        if (!concerns(i))
+            continue;
         EntryCollector collector = BeginCollecting(leaf->tables[i].table);
         EntryMaker *maker = MakeEntryMaker(&leaf->tables[i], leaf->partition_id, context);
         for (Size row = 0; row < rows.size(); row++) {

@@ -11,7 +11,9 @@ namespace index_table {
 // and marked as contended: rows may have been read before those changes, or after. REQUIRES: the
 // rows were read after `snapshot` was taken. The caller holds RowExclusiveLock on base and
 // partition and is in EnterOwner(). Raises what writing entries raises.
-void ApplyRows(const ShardQueue *queue, std::span<QueuedRow> rows, Snapshot snapshot);
+// With `only` one index table instead.
+void ApplyRows(const ShardQueue *queue, std::span<QueuedRow> rows, Snapshot snapshot,
+               const IndexTable *only = nullptr);
 
 // Creates the index that finds entries by partition and identity for index tables that have none.
 // Takes ShareLock on those. Returns whether there were some.

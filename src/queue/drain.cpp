@@ -34,15 +34,29 @@ bool DependsOnQueue(const Leaf *leaf) {
                        [](const LeafTable &table) { return table.table->is_deferred; });
 }
 
+// A row that some index table refuses is entered in the others. Where it is refused nothing is left
+// of it, for rows that have exchanged their keys would be in each other's way for ever.
+void ApplyByTable(const ShardQueue *queue, const QueuedRow &refused, Snapshot snapshot) {
+    for (const LeafTable &table : std::span(queue->leaf->tables, queue->leaf->table_count)) {
+        QueuedRow row = refused;
+        auto apply = [&] { ApplyRows(queue, {&row, 1}, snapshot, table.table); };
+        if (!TryInSubtransaction(apply))
+            continue;
+        row.exists = false;
+        TryInSubtransaction(apply);
+    }
+}
+
 // Rows one by one: those that are refused do not keep the others.
 void ApplyEach(const ShardQueue *queue, QueueBatch *batch, Snapshot snapshot) {
     for (QueuedRow &row : std::span(batch->rows, batch->row_count)) {
         row.is_contended = false;
         row.error = TryInSubtransaction([&] { ApplyRows(queue, {&row, 1}, snapshot); });
         char *identity = IdentityText(queue, row);
-        if (row.error)
+        if (row.error) {
+            ApplyByTable(queue, row, snapshot);
             NoteUndrained(queue->relid, identity, row.error);
-        else if (!row.is_contended)
+        } else if (!row.is_contended)
             ForgetUndrained(queue->relid, identity);
     }
 }
