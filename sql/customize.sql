@@ -55,6 +55,15 @@ UPDATE people SET age = age WHERE id = 3;
 UPDATE people SET phone = phone WHERE id = 4;
 UPDATE people SET age = 77 WHERE id = 5;
 SELECT what FROM journal ORDER BY n;
+-- Partial indexes of the owner's do not find the entries that they leave out.
+CREATE INDEX ON people_by_name_town (name DESC, town, id, region, partition_id) WHERE name IS NOT NULL;
+CREATE INDEX ON people_by_town (town, id, region, partition_id) WHERE town IS NOT NULL;
+CREATE INDEX ON people_by_phone (phone, id, region, partition_id) WHERE phone IS NOT NULL;
+CREATE INDEX ON people_by_phone (phone, id, region, partition_id) WHERE phone IS NULL AND id > 1000;
+UPDATE people SET name = NULL, town = NULL, phone = NULL WHERE id IN (3, 4, 5, 6);
+UPDATE people SET name = 'back', town = 'Back', phone = 'b' || id WHERE id IN (3, 5);
+DELETE FROM people WHERE id = 4;
+SELECT * FROM differences();
 -- Without its index an index table cannot be kept.
 DROP INDEX elders_idx;
 \echo :SQLSTATE

@@ -29,6 +29,32 @@ int SearchableColumns(Relation index, const IndexTable *table) {
     return count;
 }
 
+// Whether an index holds every entry with a NULL in its key: "a" IS NULL OR "b" IS NULL, of all
+// columns of the key. Owners may have partial indexes of their own.
+bool HoldsNullKeys(Relation index, const IndexTable *table) {
+    List *predicate = RelationGetIndexPredicate(index);
+    if (list_length(predicate) != 1)
+        return false;
+    Node *clause = static_cast<Node *>(linitial(predicate));
+    List *tests =
+        is_orclause(clause) ? reinterpret_cast<BoolExpr *>(clause)->args : list_make1(clause);
+    Bitmapset *tested = nullptr;
+    ListCell *cell;
+    foreach (cell, tests) {
+        if (!IsA(lfirst(cell), NullTest))
+            return false;
+        const NullTest *test = lfirst_node(NullTest, cell);
+        if (test->nulltesttype != IS_NULL || !IsA(test->arg, Var) ||
+            reinterpret_cast<const Var *>(test->arg)->varattno < 1)
+            return false;
+        tested = bms_add_member(tested, reinterpret_cast<const Var *>(test->arg)->varattno);
+    }
+    for (int i = 1; i <= table->key.count; i++)
+        if (!bms_is_member(i, tested))
+            return false;
+    return true;
+}
+
 ScanKeyData *MakeSearchKeys(Relation index, int count) {
     ScanKeyData *keys = static_cast<ScanKeyData *>(palloc0(sizeof(ScanKeyData) * count));
     for (int i = 0; i < count; i++) {
@@ -45,6 +71,8 @@ void ChooseSearchIndexes(TargetPlan *plan, Relation *indexes, const IndexTable *
     for (int i = 0; i < plan->index_count; i++) {
         int count = SearchableColumns(indexes[i], table);
         bool partial = RelationGetIndexPredicate(indexes[i]) != NIL;
+        if (partial && !HoldsNullKeys(indexes[i], table))
+            continue;
         int *chosen_count = partial ? &plan->null_key_count : &plan->search_key_count;
         if (count > *chosen_count) {
             *chosen_count = count;
