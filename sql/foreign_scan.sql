@@ -347,6 +347,17 @@ INSERT INTO own VALUES (1, 'x'), (2, 'x');
 SELECT index_table.create('own', 'v', identity => 'id');
 SELECT id FROM own WHERE v = 'x' ORDER BY id;
 SELECT count(*) FROM plan('SELECT * FROM own WHERE v = ''x''') AS p WHERE p ~ 'Custom Scan';
+-- A shard that was written to through a partition that has left since.
+SET index_table.enable_scan = force;
+CREATE TABLE shards.leaving (id int PRIMARY KEY, v text);
+CREATE TABLE leaving (id int NOT NULL, v text) PARTITION BY LIST (id);
+CREATE FOREIGN TABLE leaving_1 PARTITION OF leaving DEFAULT SERVER regress_scan_1 OPTIONS (schema_name 'shards', table_name 'leaving');
+SELECT p FROM plan('SELECT * FROM people WHERE email = ''mail77''') AS p WHERE p ~ 'Shards';
+BEGIN;
+INSERT INTO leaving VALUES (1, 'x');
+ALTER TABLE leaving DETACH PARTITION leaving_1;
+SELECT p FROM plan('SELECT * FROM people WHERE email = ''mail77''') AS p WHERE p ~ 'Shards';
+ROLLBACK;
 RESET index_table.enable_scan;
 
 DROP SCHEMA foreign_scan CASCADE;

@@ -44,6 +44,9 @@ void OnProcessUtility(PlannedStmt *statement, const char *text, bool read_only,
                       QueryEnvironment *environment, DestReceiver *receiver,
                       QueryCompletion *completion) {
     Node *command = statement->utilityStmt;
+    // A partition that was written to may be about to leave.
+    if (written != NIL && (IsA(command, AlterTableStmt) || IsA(command, DropStmt)))
+        MayHaveWrittenToShards();
     if (IsA(command, CopyStmt)) {
         CopyStmt *copy = reinterpret_cast<CopyStmt *>(command);
         if (copy->is_from && copy->relation)
