@@ -164,7 +164,7 @@ SELECT * FROM differences();
 -- They still go with the column, and keep keys unique.
 BEGIN;
 ALTER TABLE people DROP COLUMN town;
-SELECT index_table, include FROM index_table.definition WHERE base = 'people'::regclass;
+SELECT index_table, include FROM index_table.index_tables WHERE base = 'people'::regclass;
 ROLLBACK;
 CREATE TABLE measures (id numeric(6, 2) PRIMARY KEY, k char(4), v varchar(5), w int, x int);
 INSERT INTO measures VALUES (1, 'a', 'b', 1, 1), (1.5, 'B', 'b', 2, 2);

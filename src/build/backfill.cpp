@@ -26,7 +26,7 @@ void Load(Relation base, const IndexTable *table, Oid leaf, Snapshot snapshot, b
     // Entries that carry copies are read from the heap by key, so they are loaded in that order.
     // The others are all in the B-tree, whose build sorts them anyhow.
     bool is_sorted = table->include_count > 0;
-    char *sql = RecomputationQuery(base, table, "$1", leaf);
+    char *sql = RecomputationQuery(base, table, progress->ticket, leaf);
     // Servers that were asked to sort would be waited for one after the other.
     if (is_sorted && HasForeign(FindLeaves(RelationGetRelid(base), NoLock)))
         sql = psprintf("SELECT * FROM (%s OFFSET 0) AS r", sql);
@@ -36,21 +36,12 @@ void Load(Relation base, const IndexTable *table, Oid leaf, Snapshot snapshot, b
     UseMaintenanceSettings();
     if (SPI_connect() != SPI_OK_CONNECT)
         elog(ERROR, "SPI_connect failed");
-    Oid ticket_type = INT8OID;
-    SPIPlanPtr plan = SPI_prepare_cursor(sql, 1, &ticket_type, CURSOR_OPT_PARALLEL_OK);
-    if (!plan)
-        elog(ERROR, "SPI_prepare failed: %s", SPI_result_code_string(SPI_result));
-    ParamListInfo ticket = makeParamList(1);
-    ticket->params[0] = {.value = Int64GetDatum(progress->ticket),
-                         .isnull = false,
-                         .pflags = PARAM_FLAG_CONST,
-                         .ptype = ticket_type};
     SPIExecuteOptions options = {};
-    options.params = ticket;
     options.read_only = true; // SPI then uses the active snapshot as it is
     options.dest = CreateBulkLoadReceiver(table, is_sorted, freeze, progress);
     PushActiveSnapshot(snapshot);
-    int result = SPI_execute_plan_extended(plan, &options);
+    int result =
+        SPI_execute_plan_extended(PrepareBound(sql, table, CURSOR_OPT_PARALLEL_OK).plan, &options);
     if (result < 0)
         elog(ERROR, "SPI_execute_plan failed: %s", SPI_result_code_string(result));
     PopActiveSnapshot();

@@ -81,9 +81,16 @@ void CheckMayDefer(Oid base, bool is_unique, List *leaves);
 // and is in EnterOwner().
 int64 RepairEntries(Relation base, const IndexTable *table);
 
+// What repair() does: RepairEntries() where that is needed, after dead entries are gone, triggers
+// are back and partitions have numbers. The caller owns the index table, which is complete.
+int64 RepairIndexTable(const IndexTable *table);
+
 // An index table that the user owns, in step: what functions for owners begin with. Raises 42501,
 // 42809.
 const IndexTable *GetOwnIndexTable(Oid relid);
+
+// Raises for every kind of relation that cannot be a base table.
+void CheckBase(Relation base);
 
 // Removes entries whose partition number is out of use; returns how many, and notes them where
 // `removed` is not null. Blocks no writers. The caller is in EnterOwner().

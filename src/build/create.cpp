@@ -84,7 +84,8 @@ CreateArguments ReadArguments(FunctionCallInfo fcinfo) {
     return arguments;
 }
 
-// Raises for every kind of relation that cannot be a base table.
+} // namespace
+
 void CheckBase(Relation base) {
     const char *name = RelationGetRelationName(base);
     char kind = base->rd_rel->relkind;
@@ -132,6 +133,8 @@ void CheckBase(Relation base) {
                         errhint("Use declarative partitioning.")));
     RefuseVirtualColumns(base);
 }
+
+namespace {
 
 void CheckLeaves(Relation base, List *leaves, char persistence) {
     ListCell *cell;
@@ -410,15 +413,15 @@ Oid Create(const CreateArguments &arguments, bool concurrently) {
     Definition definition = {};
     definition.base = arguments.base;
     definition.strategy = arguments.strategy;
-    definition.key = DeparseKey(base, key);
-    definition.predicate = predicate ? DeparsePredicate(base, predicate) : nullptr;
+    definition.key = key;
+    definition.predicate = predicate;
     definition.identity = ResolveIdentity(base, arguments, leaves);
     definition.include = ResolveInclude(base, arguments, key, definition.identity);
     definition.is_unique = arguments.is_unique;
     definition.nulls_distinct = arguments.nulls_distinct;
     definition.is_deferrable = arguments.is_deferrable;
     definition.initially_deferred = arguments.initially_deferred;
-    definition.maintenance = arguments.deferred ? "deferred" : "immediate";
+    definition.is_deferred = arguments.deferred;
 
     if (compat::CheckSchemaPrivilege(schema, base->rd_rel->relowner, ACL_CREATE) != ACLCHECK_OK)
         ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
@@ -428,9 +431,7 @@ Oid Create(const CreateArguments &arguments, bool concurrently) {
                                 GetUserNameFromId(base->rd_rel->relowner, false))));
 
     owner = EnterOwner(base->rd_rel->relowner);
-    IndexTable *table = MakeIndexTable(base, definition);
-    for (int i = 0; i < key.count; i++) // as the user wrote them, not as they were deparsed
-        table->key.columns[i].name = key.columns[i].name;
+    IndexTable *table = MakeIndexTable(base, definition, TableState::Built);
     if (table->group_count() > INDEX_MAX_KEYS)
         ereport(ERROR, (errcode(ERRCODE_TOO_MANY_COLUMNS),
                         errmsg("key and identity of an index table have %d columns, at most %d can "
@@ -456,12 +457,14 @@ Oid Create(const CreateArguments &arguments, bool concurrently) {
     EnsureTriggers(arguments.base, !arguments.deferred || HasImmediate(arguments.base));
     owner = EnterOwner(RelationOwner(arguments.base));
     base = relation_open(arguments.base, NoLock);
-    if (concurrently) {
-        table->log = definition.log = CreateLog(relid);
-    } else {
+    if (concurrently)
+        definition.log = CreateLog(relid);
+    StoreDefinition(definition);
+    // What is stored is what is filled in, and kept: built from it.
+    table = MakeIndexTable(base, *ReadDefinition(relid), TableState::Built);
+    if (!concurrently)
         Backfill(base, table, progress);
-    }
-    InsertDefinition(base, definition);
+    InsertDefinition(definition, TableState::Built);
     RecordDependencies(table);
     EndProgress(progress);
     LeaveOwner(owner);

@@ -58,8 +58,26 @@ void RecordCopyDependency(const IndexTable *table, const CopiedColumn &column) {
     }
 }
 
+namespace {
+
+// A dump has none; nor has the table that CreateLog() made when the rule was stored first.
+void RecordLogDependency(const IndexTable *table) {
+    if (!OidIsValid(table->log) || !SearchSysCacheExists1(RELOID, ObjectIdGetDatum(table->log)))
+        return;
+    ObjectAddress log, self;
+    ObjectAddressSet(log, RelationRelationId, table->log);
+    ObjectAddressSet(self, RelationRelationId, table->relid);
+    deleteDependencyRecordsForSpecific(RelationRelationId, table->log, DEPENDENCY_INTERNAL,
+                                       RelationRelationId, table->relid);
+    recordDependencyOn(&log, &self, DEPENDENCY_INTERNAL);
+}
+
+} // namespace
+
 void RecordDependencies(const IndexTable *table) {
     ObjectAddress self, referenced;
+    ReleaseDefinition(table->relid);
+    RecordLogDependency(table);
     ObjectAddressSet(self, RelationRelationId, table->relid);
     ObjectAddressSet(referenced, RelationRelationId, table->base);
     recordDependencyOn(&self, &referenced, DEPENDENCY_AUTO);

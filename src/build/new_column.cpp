@@ -64,7 +64,7 @@ void CopyNewColumn(Oid base_oid, const char *name) {
         if (!table || table->strategy != Strategy::Denormalized)
             continue;
         CheckIsComplete(table);
-        if (!AppendIncludedColumn(relid, name))
+        if (!AppendIncludedColumn(relid, attno))
             continue;
         char *missing = MissingValue(base, attno);
         char *copy = NameOfCopy(relid, name);

@@ -8,6 +8,7 @@
 #include "compat/compat.h"
 #include "maintenance/change_log.h"
 #include "maintenance/maintenance.h"
+#include "maintenance/settle.h"
 #include "maintenance/target_plan.h"
 
 namespace index_table {
@@ -191,11 +192,9 @@ void EnterPartition(Relation base, const IndexTable *table, Oid leaf, Snapshot s
     // A row that has moved here from another partition may have left its unique key there.
     Replay(table, snapshot);
     OwnerContext owner = EnterOwner(RelationOwner(leaf));
-    SPIPlanPtr plan = SPI_prepare(RecomputationQuery(base, table, "0", leaf), 0, nullptr);
-    if (!plan)
-        elog(ERROR, "SPI_prepare failed: %s", SPI_result_code_string(SPI_result));
+    BoundPlan plan = PrepareBound(RecomputationQuery(base, table, 0, leaf), table, 0);
     PushActiveSnapshot(snapshot);
-    Portal portal = SPI_cursor_open(nullptr, plan, nullptr, nullptr, true);
+    Portal portal = OpenBound(plan);
     LeaveOwner(owner);
     for (;;) {
         owner = EnterOwner(RelationOwner(leaf));
@@ -499,6 +498,10 @@ SQL_FUNCTION(index_table_rebuild) {
     CheckMayCommit(fcinfo, "index_table.rebuild()");
     const IndexTable *table = GetOwnIndexTable(PG_GETARG_OID(0));
     Oid relid = table->relid;
+    if (!OidIsValid(table->log) && !IsTrusted(table)) { // there is nothing to start from
+        RepairIndexTable(table);
+        PG_RETURN_VOID();
+    }
     if (!OidIsValid(table->log) && HasForeign(ListPartitions(table->base))) {
         RebuildAtOnce(table);
         PG_RETURN_VOID();

@@ -8,6 +8,7 @@
 #include "maintenance/departure.h"
 #include "maintenance/intent.h"
 #include "maintenance/maintenance.h"
+#include "maintenance/settle.h"
 #include "maintenance/statements.h"
 #include "shard/identity_check.h"
 #include "shard/remote_table.h"
@@ -230,13 +231,10 @@ void CollectRows(Relation base, const IndexTable *table, Oid leaf, Progress *pro
     OwnerContext owner = EnterOwner(RelationOwner(leaf));
     if (SPI_connect() != SPI_OK_CONNECT)
         elog(ERROR, "SPI_connect failed");
-    Oid type = INT8OID;
-    Datum ticket = Int64GetDatum(progress->ticket);
-    SPIPlanPtr plan = SPI_prepare(RecomputationQuery(base, table, "$1", leaf), 1, &type);
-    if (!plan)
-        elog(ERROR, "SPI_prepare failed: %s", SPI_result_code_string(SPI_result));
+    BoundPlan plan =
+        PrepareBound(RecomputationQuery(base, table, progress->ticket, leaf), table, 0);
     PushActiveSnapshot(GetLatestSnapshot());
-    Portal portal = SPI_cursor_open(nullptr, plan, &ticket, nullptr, true);
+    Portal portal = OpenBound(plan);
     for (;;) {
         SPI_cursor_fetch(portal, true, 1000);
         SPITupleTable *rows = SPI_tuptable;
@@ -259,7 +257,8 @@ int64 EnterRows(Relation base, Oid leaf) {
     NoteWrittenPartition(FindPartitionNumber(leaf)->id);
     const Base *known = FindBase(RelationGetRelid(base));
     for (IndexTable *table : std::span(known->tables, known->table_count)) {
-        if (OidIsValid(table->log)) // being built: its turn comes
+        // Being built: its turn comes; or it is to be filled by repair().
+        if (OidIsValid(table->log) || table->state == TableState::Damaged)
             continue;
         // Whoever drops it may lock nothing that a partition of a partition does.
         LockRelationOid(table->relid, RowExclusiveLock);
@@ -440,6 +439,14 @@ void FollowTruncate(List *foreign, List *numbers) {
 
 namespace {
 
+// A session that loads a dump has not come to the end of it: what it creates in parallel with
+// others may be there before rows are.
+void SettleRestored(Oid relid) {
+    const Base *base = check_function_bodies ? FindBase(RootOf(relid)) : nullptr;
+    if (base)
+        SettleBeforeChange(base);
+}
+
 // Whether a relation's own trigger sees to it that it is renumbered.
 bool HasTruncateTrigger(Oid relid) {
     Relation rel = relation_open(relid, NoLock);
@@ -479,6 +486,7 @@ SQL_FUNCTION(index_table_announce) {
                         errmsg("index_table.announce() must be fired BEFORE, FOR EACH STATEMENT")));
     Oid relid = RelationGetRelid(trigger->tg_relation);
     if (!TRIGGER_FIRED_BY_TRUNCATE(trigger->tg_event)) {
+        SettleRestored(relid);
         AnnounceStatement(relid);
         return PointerGetDatum(nullptr);
     }

@@ -1,5 +1,7 @@
 #include "build/query.h"
 
+#include "compat/compat.h"
+
 namespace index_table {
 
 void Execute(const char *sql) {
@@ -11,22 +13,95 @@ void Execute(const char *sql) {
     SPI_finish();
 }
 
-char *QualifiedName(Oid relid) {
-    return quote_qualified_identifier(get_namespace_name(get_rel_namespace(relid)),
-                                      get_rel_name(relid));
-}
-
-char *QualifiedTypeName(Oid type) {
-    return format_type_extended(type, -1, FORMAT_TYPE_TYPEMOD_GIVEN | FORMAT_TYPE_FORCE_QUALIFY);
-}
-
 namespace {
 
-void AppendCollation(StringInfo sql, const KeyColumn &column) {
-    Oid natural = exprCollation(reinterpret_cast<Node *>(column.whole));
-    if (OidIsValid(column.collation) && column.collation != natural)
-        appendStringInfo(sql, " COLLATE %s", generate_collation_name(column.collation));
+// --- Bound expressions ---------------------------------------------------------
+// A key or predicate stands in the text as a column of a table that nobody has, b."index_table
+// key 1", and is put in its place when the text is analyzed.
+
+constexpr char kRows[] = "b"; // the alias of the base table, or of a leaf
+constexpr char kKeyColumn[] = "index_table key ";
+constexpr char kPredicateColumn[] = "index_table predicate";
+
+// The expression that a column of the text stands for; null where it stands for itself.
+Expr *FindBound(const IndexTable *table, const ColumnRef *ref) {
+    if (list_length(ref->fields) != 2 || !IsA(lsecond(ref->fields), String))
+        return nullptr;
+    const char *name = strVal(lsecond(ref->fields));
+    if (strcmp(name, kPredicateColumn) == 0)
+        return table->predicate;
+    if (strncmp(name, kKeyColumn, sizeof(kKeyColumn) - 1) != 0)
+        return nullptr;
+    return table->key.columns[atoi(name + sizeof(kKeyColumn) - 1)].whole;
 }
+
+// An expression over the base table as one over the relation of a range table entry, which may be
+// one of its partitions.
+Node *ToRelation(const IndexTable *table, Expr *expr, Oid relid, int rtindex, int levels_up) {
+    Node *bound = static_cast<Node *>(copyObjectImpl(expr));
+    if (relid != table->base) {
+        Relation base = table_open(table->base, AccessShareLock);
+        Relation leaf = table_open(relid, NoLock);
+        bool has_whole_row;
+        if (AttrMap *map = compat::MapColumnsByName(RelationGetDescr(leaf), RelationGetDescr(base)))
+            bound = map_variable_attnos(bound, 1, 0, map, InvalidOid, &has_whole_row);
+        table_close(leaf, NoLock);
+        table_close(base, AccessShareLock);
+    }
+    ChangeVarNodes(bound, 1, rtindex, 0);
+    if (levels_up > 0)
+        IncrementVarSublevelsUp(bound, levels_up, 0);
+    return bound;
+}
+
+Node *BindColumn(ParseState *pstate, ColumnRef *ref) {
+    const IndexTable *table = static_cast<Binding *>(pstate->p_ref_hook_state)->table;
+    Expr *expr = FindBound(table, ref);
+    if (!expr)
+        return nullptr;
+    int levels_up;
+    ParseNamespaceItem *rows =
+        refnameNamespaceItem(pstate, nullptr, kRows, ref->location, &levels_up);
+    if (!rows)
+        elog(ERROR, "a bound expression stands where its table is not known");
+    if (expression_returns_set(reinterpret_cast<Node *>(expr)))
+        pstate->p_hasTargetSRFs = true;
+    return ToRelation(table, expr, rows->p_rte->relid, rows->p_rtindex, levels_up);
+}
+
+Node *BindParameter(ParseState *pstate, ParamRef *ref) {
+    const Binding *binding = static_cast<Binding *>(pstate->p_ref_hook_state);
+    if (ref->number <= 0 || ref->number > binding->count)
+        return nullptr;
+    Param *param = makeNode(Param);
+    param->paramkind = PARAM_EXTERN;
+    param->paramid = ref->number;
+    param->paramtype = binding->types[ref->number - 1];
+    param->paramtypmod = -1;
+    param->paramcollid = get_typcollation(param->paramtype);
+    param->location = ref->location;
+    return reinterpret_cast<Node *>(param);
+}
+
+void SetUpBinding(ParseState *pstate, void *binding) {
+    pstate->p_ref_hook_state = binding;
+    pstate->p_pre_columnref_hook = BindColumn;
+    pstate->p_paramref_hook = BindParameter;
+}
+
+// The value of a key column, with its collation.
+char *KeyValue(const IndexTable *table, int i) {
+    const KeyColumn &column = table->key.columns[i];
+    StringInfoData value;
+    initStringInfo(&value);
+    bool is_array = column.shape == KeyShape::ArrayElements && column.whole == column.expr;
+    appendStringInfo(&value, is_array ? "pg_catalog.unnest(%s.\"%s%d\")" : "(%s.\"%s%d\")", kRows,
+                     kKeyColumn, i);
+    AppendCollation(&value, column);
+    return value.data;
+}
+
+// --- Recomputation -------------------------------------------------------------
 
 // Whether values of a key column that compare equal are the same byte by byte.
 bool EqualityIsIdentity(const KeyColumn &column) {
@@ -39,13 +114,11 @@ bool EqualityIsIdentity(const KeyColumn &column) {
 
 // The distinct elements of a multi-valued key, as the row trigger finds them: of those that are
 // equal but not the same, such as 1.0 and 1.00, the first.
-void AppendDistinctElements(StringInfo sql, Relation base, const KeyColumn &column, int number) {
-    StringInfoData value;
-    initStringInfo(&value);
-    appendStringInfo(&value, "(%s)", DeparseKeyValue(base, column, "b"));
-    AppendCollation(&value, column);
-    if (EqualityIsIdentity(column))
-        appendStringInfo(sql, " CROSS JOIN LATERAL (SELECT DISTINCT %s AS c%d) AS m", value.data,
+void AppendDistinctElements(StringInfo sql, const IndexTable *table) {
+    int number = table->key.multi_valued + 1;
+    const char *value = KeyValue(table, table->key.multi_valued);
+    if (EqualityIsIdentity(table->key.columns[table->key.multi_valued]))
+        appendStringInfo(sql, " CROSS JOIN LATERAL (SELECT DISTINCT %s AS c%d) AS m", value,
                          number);
     else
         appendStringInfo(
@@ -53,22 +126,10 @@ void AppendDistinctElements(StringInfo sql, Relation base, const KeyColumn &colu
             " CROSS JOIN LATERAL (SELECT DISTINCT ON (w.v) w.v AS c%d FROM (SELECT s.v, "
             "row_number() OVER () AS n FROM (SELECT %s AS v) AS s) AS w ORDER BY w.v, "
             "w.n) AS m",
-            number, value.data);
+            number, value);
 }
 
 } // namespace
-
-char *OperatorName(Oid op) {
-    HeapTuple tuple = SearchSysCache1(OPEROID, ObjectIdGetDatum(op));
-    if (!HeapTupleIsValid(tuple))
-        elog(ERROR, "cache lookup failed for operator %u", op);
-    Form_pg_operator form = reinterpret_cast<Form_pg_operator>(GETSTRUCT(tuple));
-    char *name =
-        psprintf("OPERATOR(%s.%s)", quote_identifier(get_namespace_name(form->oprnamespace)),
-                 NameStr(form->oprname));
-    ReleaseSysCache(tuple);
-    return name;
-}
 
 char *KeyOperator(const KeyColumn &column, StrategyNumber strategy) {
     Oid input = get_opclass_input_type(column.opclass);
@@ -76,22 +137,18 @@ char *KeyOperator(const KeyColumn &column, StrategyNumber strategy) {
         get_opfamily_member(get_opclass_family(column.opclass), input, input, strategy));
 }
 
-char *RecomputationQuery(Relation base, const IndexTable *table, const char *ticket, Oid leaf) {
+char *RecomputationQuery(Relation base, const IndexTable *table, int64 ticket, Oid leaf) {
     StringInfoData sql;
     initStringInfo(&sql);
     appendStringInfoString(&sql, "SELECT ");
     for (int i = 0; i < table->key.count; i++) {
-        const KeyColumn &column = table->key.columns[i];
         if (i == table->key.multi_valued)
             appendStringInfo(&sql, "m.c%d, ", i + 1);
-        else {
-            appendStringInfo(&sql, "(%s)", DeparseKeyValue(base, column, "b"));
-            AppendCollation(&sql, column);
-            appendStringInfo(&sql, " AS c%d, ", i + 1);
-        }
+        else
+            appendStringInfo(&sql, "%s AS c%d, ", KeyValue(table, i), i + 1);
     }
-    appendStringInfo(&sql, "index_table.count_row(b.tableoid, %s) AS c%d", ticket,
-                     table->partition_position() + 1);
+    appendStringInfo(&sql, "index_table.count_row(b.tableoid, " INT64_FORMAT "::bigint) AS c%d",
+                     ticket, table->partition_position() + 1);
     for (int i = 0; i < table->copied_count; i++) {
         Form_pg_attribute att =
             TupleDescAttr(RelationGetDescr(base), table->copied[i].base_attno - 1);
@@ -102,15 +159,38 @@ char *RecomputationQuery(Relation base, const IndexTable *table, const char *tic
     Oid source = OidIsValid(leaf) ? leaf : RelationGetRelid(base);
     appendStringInfo(&sql, " FROM %s%s AS b", partitioned && source != leaf ? "" : "ONLY ",
                      QualifiedName(source));
-    if (table->key.multi_valued >= 0) {
-        const KeyColumn &column = table->key.columns[table->key.multi_valued];
-        AppendDistinctElements(&sql, base, column, table->key.multi_valued + 1);
-    }
+    if (table->key.multi_valued >= 0)
+        AppendDistinctElements(&sql, table);
     if (table->predicate)
-        appendStringInfo(
-            &sql, " WHERE %s",
-            DeparseExprWithAlias(base, reinterpret_cast<Node *>(table->predicate), "b"));
+        appendStringInfo(&sql, " WHERE %s.\"%s\"", kRows, kPredicateColumn);
     return sql.data;
+}
+
+BoundPlan PrepareBound(const char *sql, const IndexTable *table, int cursor_options, int count,
+                       const Oid *types) {
+    Binding *binding = palloc_object(Binding);
+    *binding = {.table = table, .count = count, .types = palloc_array(Oid, Max(1, count))};
+    std::copy(types, types + count, binding->types);
+    SPIPlanPtr plan = SPI_prepare_params(sql, SetUpBinding, binding, cursor_options);
+    if (!plan)
+        elog(ERROR, "SPI_prepare failed: %s", SPI_result_code_string(SPI_result));
+    return {.plan = plan, .binding = binding};
+}
+
+void FreeBound(const BoundPlan &bound) {
+    SPI_freeplan(bound.plan);
+    pfree(bound.binding->types);
+    pfree(bound.binding);
+}
+
+Portal OpenBound(const BoundPlan &plan, const Datum *values, const char *nulls) {
+    ParamListInfo params = plan.binding->count > 0 ? makeParamList(plan.binding->count) : nullptr;
+    for (int i = 0; i < plan.binding->count; i++)
+        params->params[i] = {.value = values[i],
+                             .isnull = nulls && nulls[i] == 'n',
+                             .pflags = PARAM_FLAG_CONST,
+                             .ptype = plan.binding->types[i]};
+    return SPI_cursor_open_with_paramlist(nullptr, plan.plan, params, true);
 }
 
 void AppendStoredColumns(StringInfo sql, Relation rel, const IndexTable *table) {
@@ -140,14 +220,7 @@ char *OrderByEntry(const IndexTable *table) {
 
 void AppendKeyOrder(StringInfo sql, const KeyColumn &column, const char *name) {
     appendStringInfoString(sql, quote_identifier(name));
-    HeapTuple tuple = SearchSysCache1(CLAOID, ObjectIdGetDatum(column.opclass));
-    if (!HeapTupleIsValid(tuple))
-        elog(ERROR, "cache lookup failed for operator class %u", column.opclass);
-    Form_pg_opclass form = reinterpret_cast<Form_pg_opclass>(GETSTRUCT(tuple));
-    appendStringInfo(
-        sql, " %s",
-        quote_qualified_identifier(get_namespace_name(form->opcnamespace), NameStr(form->opcname)));
-    ReleaseSysCache(tuple);
+    appendStringInfo(sql, " %s", OperatorClassName(column.opclass));
     appendStringInfo(sql, " %s NULLS %s", column.descending ? "DESC" : "ASC",
                      column.nulls_first ? "FIRST" : "LAST");
 }

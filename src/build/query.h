@@ -3,6 +3,7 @@
 #pragma once
 
 #include "catalog/definition.h"
+#include "catalog/names.h"
 #include "catalog/owner.h"
 #include "catalog/subtransaction.h"
 
@@ -11,16 +12,32 @@ namespace index_table {
 // Connects to SPI, runs one statement and disconnects; raises where it fails.
 void Execute(const char *sql);
 
-// "schema"."name"
-char *QualifiedName(Oid relid);
-// The same of a type, without a modifier: "character" would be character(1).
-char *QualifiedTypeName(Oid type);
-
 // SELECT … FROM the base table: the entries that an index table should hold, its columns in order
 // and named c1, c2, …; `ticket` is the second argument of index_table.count_row(). From the rows of
-// `leaf` alone where that is valid.
-char *RecomputationQuery(Relation base, const IndexTable *table, const char *ticket,
+// `leaf` alone where that is valid. Keys and predicate are not in the text, which PrepareBound()
+// alone understands: they are put into the parse tree as they are bound.
+char *RecomputationQuery(Relation base, const IndexTable *table, int64 ticket,
                          Oid leaf = InvalidOid);
+
+// SPI_prepare_cursor() for text that contains a RecomputationQuery() of `table`, which must be
+// known as long as the plan is used. `types` are those of $1, $2, …; with any, the plan is run by
+// OpenBound(). Raises where SPI fails. The plan refers to what is allocated in the current memory
+// context.
+struct Binding {
+    const IndexTable *table;
+    int count;
+    Oid *types;
+};
+struct BoundPlan {
+    SPIPlanPtr plan;
+    Binding *binding;
+};
+BoundPlan PrepareBound(const char *sql, const IndexTable *table, int cursor_options, int count = 0,
+                       const Oid *types = nullptr);
+// One that SPI_keepplan() has kept, and what it refers to.
+void FreeBound(const BoundPlan &bound);
+// A read-only cursor over it; `nulls` as for SPI.
+Portal OpenBound(const BoundPlan &plan, const Datum *values = nullptr, const char *nulls = nullptr);
 
 // "town" AS c1, … : the columns of the index table named as those of RecomputationQuery. Raises
 // 55000 where the table has been deprived of some.
@@ -34,8 +51,5 @@ void AppendKeyOrder(StringInfo sql, const KeyColumn &column, const char *name);
 
 // OPERATOR(schema.=) or another B-tree operator of a key column's operator class.
 char *KeyOperator(const KeyColumn &column, StrategyNumber strategy);
-
-// OPERATOR(schema.name)
-char *OperatorName(Oid op);
 
 } // namespace index_table

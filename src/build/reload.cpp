@@ -20,6 +20,7 @@ namespace {
 // An index table whose columns a command is about to change.
 struct ColumnChange {
     Oid index_table;
+    char *statement;    // that makes its definition
     bool in_expression; // the column is used in one, whose value may depend on its type
 };
 
@@ -64,11 +65,7 @@ bool IsInKeyColumn(const KeyColumn &column, AttrNumber attno) {
 
 // --- After -------------------------------------------------------------------
 
-struct ColumnType {
-    Oid type;
-    int32 typmod;
-    Oid collation;
-};
+} // namespace
 
 ColumnType WantedType(Relation base, const IndexTable *table, int position) {
     if (position < table->key.count) {
@@ -81,6 +78,8 @@ ColumnType WantedType(Relation base, const IndexTable *table, int position) {
     Form_pg_attribute att = TupleDescAttr(RelationGetDescr(base), attno - 1);
     return {att->atttypid, att->atttypmod, att->attcollation};
 }
+
+namespace {
 
 void ChangeTypes(Relation base, const IndexTable *table, bool is_empty) {
     for (int i = 0; i < table->column_count; i++) {
@@ -166,7 +165,9 @@ PendingChange *PrepareColumnChange(const Base *base, List *columns, const char *
         ForgetDependencies(table, columns);
         caller = MemoryContextSwitchTo(TopTransactionContext);
         ColumnChange *change = palloc_object(ColumnChange);
-        *change = {.index_table = table->relid, .in_expression = in_expression};
+        *change = {.index_table = table->relid,
+                   .statement = DefinitionStatement(*ReadDefinition(table->relid)),
+                   .in_expression = in_expression};
         pending->changes = lappend(pending->changes, change);
         MemoryContextSwitchTo(caller);
     }
@@ -183,6 +184,13 @@ void FollowColumnChange(const PendingChange *pending) {
     Relation base = relation_open(base_oid, NoLock);
     OwnerContext owner = EnterOwner(base->rd_rel->relowner);
     ListCell *cell;
+    // Before any is read: the base table's columns have types of which they know nothing.
+    foreach (cell, pending->changes) {
+        const ColumnChange *change = static_cast<ColumnChange *>(lfirst(cell));
+        if (SearchSysCacheExists1(RELOID, ObjectIdGetDatum(change->index_table)))
+            StoreDefinition(change->index_table, change->statement);
+    }
+    Invalidate(base_oid);
     foreach (cell, pending->changes) {
         const ColumnChange *change = static_cast<ColumnChange *>(lfirst(cell));
         bool reload = is_rewritten || change->in_expression;

@@ -9,6 +9,14 @@ namespace index_table {
 // Whether an index table uses a column of its base table: in its key or predicate, or as a copy.
 bool UsesColumn(const IndexTable *table, AttrNumber attno);
 
+// The type of a column of an index table, by position.
+struct ColumnType {
+    Oid type;
+    int32 typmod;
+    Oid collation;
+};
+ColumnType WantedType(Relation base, const IndexTable *table, int position);
+
 // Whether an index table can be reloaded: what its owner has added to it must not need to be
 // checked row by row, or fire. Otherwise returns what stands in the way, for a message.
 const char *ObstacleToReload(const IndexTable *table);

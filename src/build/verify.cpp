@@ -9,6 +9,7 @@
 #include "build/sweep.h"
 #include "compat/compat.h"
 #include "maintenance/maintenance.h"
+#include "maintenance/settle.h"
 #include "maintenance/writer.h"
 #include "shard/snapshot_check.h"
 
@@ -45,7 +46,7 @@ char *JsonObject(Relation rel, const IndexTable *table, std::span<const int> pos
 
 // One row for each stored or recomputed entry of a group that is not in order. Entries of a
 // partition that is about to be detached are there for older snapshots.
-char *ComparisonQuery(Relation base, Relation rel, const IndexTable *table) {
+char *ComparisonQuery(Relation base, Relation rel, const IndexTable *table, int64 ticket) {
     StringInfoData columns, group, stored, sql;
     initStringInfo(&columns);
     initStringInfo(&group);
@@ -84,7 +85,7 @@ char *ComparisonQuery(Relation base, Relation rel, const IndexTable *table) {
         "WINDOW g AS (PARTITION BY %s)) AS v "
         "WHERE entries <> expected OR imbalance <> 0",
         key, identity, columns.data, group.data, columns.data,
-        RecomputationQuery(base, table, "$1"), stored.data, QualifiedName(table->relid),
+        RecomputationQuery(base, table, ticket), stored.data, QualifiedName(table->relid),
         quote_identifier(ColumnName(rel, table, table->partition_position())), group.data);
     return sql.data;
 }
@@ -104,16 +105,12 @@ void Compare(Relation base, const IndexTable *table, Progress *progress, Phase p
     }
     StartCounting(progress, ListPartitions(table->base), static_cast<int64>(estimate));
     ReportPhase(progress, phase);
-    char *sql = ComparisonQuery(base, rel, table);
+    char *sql = ComparisonQuery(base, rel, table, progress->ticket);
     if (SPI_connect() != SPI_OK_CONNECT)
         elog(ERROR, "SPI_connect failed");
-    Oid ticket_type = INT8OID;
-    Datum ticket = Int64GetDatum(progress->ticket);
-    SPIPlanPtr plan = SPI_prepare(sql, 1, &ticket_type);
-    if (!plan)
-        elog(ERROR, "SPI_prepare failed: %s", SPI_result_code_string(SPI_result));
+    BoundPlan plan = PrepareBound(sql, table, 0);
     PushActiveSnapshot(GetLatestSnapshot());
-    Portal portal = SPI_cursor_open(nullptr, plan, &ticket, nullptr, true);
+    Portal portal = OpenBound(plan);
     do {
         SPI_cursor_fetch(portal, true, 1000);
         for (uint64 i = 0; i < SPI_processed; i++)
@@ -220,6 +217,40 @@ int64 RepairEntries(Relation base, const IndexTable *table) {
     return problems;
 }
 
+int64 RepairIndexTable(const IndexTable *table) {
+    Oid relid = table->relid;
+    RestoreTriggers(table->base);
+    Relation base = relation_open(table->base, AccessShareLock);
+    OwnerContext owner = EnterOwner(base->rd_rel->relowner);
+    bool has_strangers = list_difference_oid(FindLeaves(table->base, AccessShareLock),
+                                             ListPartitions(table->base)) != NIL;
+    // Dead entries are no problems, but should go.
+    RemovedEntries *removed = LockIfTriggersLook(relid) ? BeginRemoval(table) : nullptr;
+    SweepEntries(table, removed);
+    if (removed)
+        CheckAfterRepair(removed);
+    int64 problems = 0;
+    // postgres_fdw reads under one snapshot until the transaction ends: what is looked at before
+    // writers are locked out cannot be looked at again.
+    bool has_foreign = HasForeign(ListPartitions(table->base));
+    bool was_restored = table->state != TableState::Built;
+    if (has_strangers || has_foreign || was_restored || CountProblems(base, table) > 0) {
+        LockRelationOid(table->base, ShareRowExclusiveLock); // first, as writers do
+        FindLeaves(table->base, ShareRowExclusiveLock);
+        SettleForRepair(RelationGetRelid(base));
+        problems = ReconcilePartitions(base);
+        // The lock may have been waited for, and numbers given.
+        problems += RepairEntries(base, GetIndexTable(relid));
+        if (was_restored) {
+            SetState(relid, TableState::Built);
+            NoteBuild(relid);
+        }
+    }
+    LeaveOwner(owner);
+    relation_close(base, NoLock);
+    return problems;
+}
+
 } // namespace index_table
 
 using namespace index_table;
@@ -227,6 +258,8 @@ using namespace index_table;
 SQL_FUNCTION(index_table_verify) {
     const IndexTable *table = GetOwnIndexTable(PG_GETARG_OID(0));
     CheckIsComplete(table);
+    if (table->state == TableState::Damaged)
+        CheckIsTrusted(table);
     InitMaterializedSRF(fcinfo, 0);
     ReturnSetInfo *result = reinterpret_cast<ReturnSetInfo *>(fcinfo->resultinfo);
     Relation base = relation_open(table->base, AccessShareLock);
@@ -246,28 +279,5 @@ SQL_FUNCTION(index_table_repair) {
     PreventCommandDuringRecovery("index_table.repair()");
     const IndexTable *table = GetOwnIndexTable(PG_GETARG_OID(0));
     CheckIsComplete(table);
-    RestoreTriggers(table->base);
-    Relation base = relation_open(table->base, AccessShareLock);
-    OwnerContext owner = EnterOwner(base->rd_rel->relowner);
-    bool has_strangers = list_difference_oid(FindLeaves(table->base, AccessShareLock),
-                                             ListPartitions(table->base)) != NIL;
-    // Dead entries are no problems, but should go.
-    RemovedEntries *removed = LockIfTriggersLook(table->relid) ? BeginRemoval(table) : nullptr;
-    SweepEntries(table, removed);
-    if (removed)
-        CheckAfterRepair(removed);
-    int64 problems = 0;
-    // postgres_fdw reads under one snapshot until the transaction ends: what is looked at before
-    // writers are locked out cannot be looked at again.
-    bool has_foreign = HasForeign(ListPartitions(table->base));
-    if (has_strangers || has_foreign || CountProblems(base, table) > 0) {
-        LockRelationOid(table->base, ShareRowExclusiveLock); // first, as writers do
-        FindLeaves(table->base, ShareRowExclusiveLock);
-        problems = ReconcilePartitions(base);
-        // The lock may have been waited for, and numbers given.
-        problems += RepairEntries(base, GetIndexTable(table->relid));
-    }
-    LeaveOwner(owner);
-    relation_close(base, NoLock);
-    PG_RETURN_INT64(problems);
+    PG_RETURN_INT64(RepairIndexTable(table));
 }

@@ -112,6 +112,9 @@ Base *LoadBase(Oid relid) {
     for (int i = 0; i < base->table_count; i++) {
         base->tables[i] = static_cast<IndexTable *>(list_nth(tables, i));
         Watch(base->tables[i]->relid, relid);
+        TableState state = base->tables[i]->state;
+        base->has_restored = base->has_restored || state == TableState::Restored;
+        base->has_damaged = base->has_damaged || state == TableState::Damaged;
     }
     // All sessions write to them, and lock what is in them, in the same order.
     std::sort(base->tables, base->tables + base->table_count,

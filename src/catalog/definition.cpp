@@ -6,22 +6,7 @@
 namespace index_table {
 namespace {
 
-enum DefinitionColumn {
-    kDefIndexTable = 1,
-    kDefBase,
-    kDefStrategy,
-    kDefKey,
-    kDefPredicate,
-    kDefIdentity,
-    kDefInclude,
-    kDefIsUnique,
-    kDefMaintenance,
-    kDefLog,
-    kDefNullsDistinct,
-    kDefIsDeferrable,
-    kDefInitiallyDeferred,
-    kDefColumns = kDefInitiallyDeferred
-};
+enum DefinitionColumn { kDefIndexTable = 1, kDefBase, kDefState, kDefColumns = kDefState };
 enum PartitionColumn { kPartId = 1, kPartBase, kPartRelation, kPartColumns = kPartRelation };
 enum RetiredColumn {
     kRetiredTable = 1,
@@ -30,28 +15,6 @@ enum RetiredColumn {
     kRetiredEntries,
     kRetiredColumns = kRetiredEntries
 };
-
-Datum NamesOf(Relation base, List *attnos) {
-    int count = list_length(attnos);
-    Datum *names = static_cast<Datum *>(palloc(sizeof(Datum) * Max(count, 1)));
-    for (int i = 0; i < count; i++) {
-        Form_pg_attribute att = TupleDescAttr(RelationGetDescr(base), list_nth_int(attnos, i) - 1);
-        names[i] = NameGetDatum(&att->attname);
-    }
-    ArrayType *array = construct_array(names, count, NAMEOID, NAMEDATALEN, false, TYPALIGN_CHAR);
-    return PointerGetDatum(array);
-}
-
-List *AttnosOf(Relation base, Datum names) {
-    Datum *values;
-    int count;
-    deconstruct_array(DatumGetArrayTypeP(names), NAMEOID, NAMEDATALEN, false, TYPALIGN_CHAR,
-                      &values, nullptr, &count);
-    List *attnos = NIL;
-    for (int i = 0; i < count; i++)
-        attnos = lappend_int(attnos, FindColumn(base, NameStr(*DatumGetName(values[i]))));
-    return attnos;
-}
 
 void DeleteRow(const char *table, const char *index, Oid type_eq, Datum value) {
     CatalogScan scan(table, index, type_eq, value, RowExclusiveLock);
@@ -68,41 +31,14 @@ void InsertRow(const char *table, Datum *values, bool *nulls) {
     table_close(rel, RowExclusiveLock);
 }
 
-Datum *IncludedNames(CatalogScan &scan, HeapTuple tuple, int *count) {
-    bool isnull;
-    Datum *names;
-    deconstruct_array(DatumGetArrayTypeP(scan.Get(tuple, kDefInclude, &isnull)), NAMEOID,
-                      NAMEDATALEN, false, TYPALIGN_CHAR, &names, nullptr, count);
-    return names;
-}
-
-// Gives a row of definition another value in one column.
-void UpdateDefinition(CatalogScan &scan, HeapTuple tuple, int column, Datum value, bool isnull) {
-    Datum values[kDefColumns] = {};
-    bool nulls[kDefColumns] = {};
-    bool replace[kDefColumns] = {};
-    values[column - 1] = value;
-    nulls[column - 1] = isnull;
-    replace[column - 1] = true;
-    HeapTuple changed =
-        heap_modify_tuple(tuple, RelationGetDescr(scan.relation), values, nulls, replace);
-    CatalogTupleUpdate(scan.relation, &tuple->t_self, changed);
-}
-
-void SetIncludedNames(CatalogScan &scan, HeapTuple tuple, Datum *names, int count) {
-    ArrayType *array = construct_array(names, count, NAMEOID, NAMEDATALEN, false, TYPALIGN_CHAR);
-    UpdateDefinition(scan, tuple, kDefInclude, PointerGetDatum(array), false);
-}
-
-// An OID in the row of an index table; InvalidOid where there is no row, or NULL.
-Oid ReadDefinitionOid(Oid index_table, int column) {
+// The base table in the row of an index table; InvalidOid where there is no row.
+Oid ReadBase(Oid index_table) {
     CatalogScan scan("definition", "definition_pkey", F_OIDEQ, ObjectIdGetDatum(index_table),
                      AccessShareLock);
     Oid oid = InvalidOid;
     if (HeapTuple tuple = scan.Next()) {
         bool isnull;
-        Datum value = scan.Get(tuple, column, &isnull);
-        oid = isnull ? InvalidOid : DatumGetObjectId(value);
+        oid = DatumGetObjectId(scan.Get(tuple, kDefBase, &isnull));
     }
     scan.End();
     return oid;
@@ -190,25 +126,12 @@ const char *StrategyName(Strategy strategy) {
     pg_unreachable();
 }
 
-void InsertDefinition(Relation base, const Definition &definition) {
+void InsertDefinition(const Definition &definition, TableState state) {
     Datum values[kDefColumns];
     bool nulls[kDefColumns] = {};
     values[kDefIndexTable - 1] = ObjectIdGetDatum(definition.relid);
     values[kDefBase - 1] = ObjectIdGetDatum(definition.base);
-    values[kDefStrategy - 1] = CStringGetTextDatum(StrategyName(definition.strategy));
-    values[kDefKey - 1] = CStringGetTextDatum(definition.key);
-    nulls[kDefPredicate - 1] = definition.predicate == nullptr;
-    if (definition.predicate)
-        values[kDefPredicate - 1] = CStringGetTextDatum(definition.predicate);
-    values[kDefIdentity - 1] = NamesOf(base, definition.identity);
-    values[kDefInclude - 1] = NamesOf(base, definition.include);
-    values[kDefIsUnique - 1] = BoolGetDatum(definition.is_unique);
-    values[kDefMaintenance - 1] = CStringGetTextDatum(definition.maintenance);
-    values[kDefLog - 1] = ObjectIdGetDatum(definition.log);
-    nulls[kDefLog - 1] = !OidIsValid(definition.log);
-    values[kDefNullsDistinct - 1] = BoolGetDatum(definition.nulls_distinct);
-    values[kDefIsDeferrable - 1] = BoolGetDatum(definition.is_deferrable);
-    values[kDefInitiallyDeferred - 1] = BoolGetDatum(definition.initially_deferred);
+    values[kDefState - 1] = CharGetDatum(static_cast<char>(state));
     InsertRow("definition", values, nulls);
     CommandCounterIncrement();
     Invalidate(definition.base);
@@ -224,72 +147,13 @@ void DeleteDefinition(Oid relid) {
         Invalidate(base);
 }
 
-void RefreshDefinition(const IndexTable *table) {
-    Relation base = try_relation_open(table->base, AccessShareLock);
-    if (!base)
-        return;
-    CatalogScan scan("definition", "definition_pkey", F_OIDEQ, ObjectIdGetDatum(table->relid),
-                     RowExclusiveLock);
+void ForgetIncludedColumns(Oid base) {
     bool changed = false;
-    if (HeapTuple tuple = scan.Next()) {
-        TupleDesc descriptor = RelationGetDescr(scan.relation);
-        Datum values[kDefColumns] = {};
-        bool nulls[kDefColumns] = {};
-        bool replace[kDefColumns] = {};
-        auto set = [&](int column, Datum value) {
-            bool isnull;
-            Datum stored = scan.Get(tuple, column, &isnull);
-            if (isnull || !datum_image_eq(stored, value, false, -1)) {
-                values[column - 1] = value;
-                replace[column - 1] = changed = true;
-            }
-        };
-        auto attnos = [](std::span<const CopiedColumn> columns) {
-            List *list = NIL;
-            for (const CopiedColumn &column : columns)
-                list = lappend_int(list, column.base_attno);
-            return list;
-        };
-        set(kDefKey, CStringGetTextDatum(DeparseKey(base, table->key)));
-        if (table->predicate)
-            set(kDefPredicate, CStringGetTextDatum(DeparsePredicate(base, table->predicate)));
-        set(kDefIdentity,
-            NamesOf(base, attnos({table->identity, static_cast<Size>(table->identity_count)})));
-        set(kDefInclude,
-            NamesOf(base, attnos({table->include, static_cast<Size>(table->include_count)})));
-        if (changed)
-            CatalogTupleUpdate(scan.relation, &tuple->t_self,
-                               heap_modify_tuple(tuple, descriptor, values, nulls, replace));
-    }
-    scan.End();
-    relation_close(base, AccessShareLock);
-    if (changed) {
-        CommandCounterIncrement();
-        Invalidate(table->base);
-    }
-}
-
-void ForgetIncludedColumn(Oid base, const char *name) {
-    bool changed = false;
-    CatalogScan scan("definition", "definition_base_idx", F_OIDEQ, ObjectIdGetDatum(base),
-                     RowExclusiveLock);
-    while (HeapTuple tuple = scan.Next()) {
-        int count;
-        Datum *names = IncludedNames(scan, tuple, &count);
-        int kept = 0;
-        for (int i = 0; i < count; i++)
-            if (namestrcmp(DatumGetName(names[i]), name) != 0)
-                names[kept++] = names[i];
-        if (kept == count)
-            continue;
-        SetIncludedNames(scan, tuple, names, kept);
-        changed = true;
-    }
-    scan.End();
-    if (changed) {
-        CommandCounterIncrement();
+    ListCell *cell;
+    foreach (cell, ListIndexTables(base))
+        changed = ForgetDroppedColumns(lfirst_oid(cell)) || changed;
+    if (changed)
         Invalidate(base);
-    }
 }
 
 // The transaction is that of the definition's row: a new version of it will do.
@@ -305,38 +169,43 @@ void NoteBuild(Oid relid) {
     Invalidate(RecordedBase(relid));
 }
 
-void SetLog(Oid relid, Oid log) {
+void SetState(Oid relid, TableState state) {
     CatalogScan scan("definition", "definition_pkey", F_OIDEQ, ObjectIdGetDatum(relid),
                      RowExclusiveLock);
-    if (HeapTuple tuple = scan.Next())
-        UpdateDefinition(scan, tuple, kDefLog, ObjectIdGetDatum(log), !OidIsValid(log));
+    if (HeapTuple tuple = scan.Next()) {
+        Datum values[kDefColumns] = {};
+        bool nulls[kDefColumns] = {};
+        bool replace[kDefColumns] = {};
+        values[kDefState - 1] = CharGetDatum(static_cast<char>(state));
+        replace[kDefState - 1] = true;
+        HeapTuple changed =
+            heap_modify_tuple(tuple, RelationGetDescr(scan.relation), values, nulls, replace);
+        CatalogTupleUpdate(scan.relation, &tuple->t_self, changed);
+    }
     scan.End();
     CommandCounterIncrement();
     Invalidate(RecordedBase(relid));
 }
 
+// Snapshots that see the definition's row see what was built: a new version of it.
+void SetLog(Oid relid, Oid log) {
+    StoreLog(relid, log);
+    NoteBuild(relid);
+}
+
 void SetMaintenance(Oid relid, bool deferred) {
-    CatalogScan scan("definition", "definition_pkey", F_OIDEQ, ObjectIdGetDatum(relid),
-                     RowExclusiveLock);
-    if (HeapTuple tuple = scan.Next())
-        UpdateDefinition(scan, tuple, kDefMaintenance,
-                         CStringGetTextDatum(deferred ? "deferred" : "immediate"), false);
-    scan.End();
-    CommandCounterIncrement();
+    StoreMaintenance(relid, deferred);
     Invalidate(RecordedBase(relid));
 }
 
 bool HasImmediate(Oid base) {
-    bool found = false;
-    CatalogScan scan("definition", "definition_base_idx", F_OIDEQ, ObjectIdGetDatum(base),
-                     AccessShareLock);
-    while (HeapTuple tuple = scan.Next()) {
-        bool isnull;
-        Datum maintenance = scan.Get(tuple, kDefMaintenance, &isnull);
-        found = found || strcmp(TextDatumGetCString(maintenance), "deferred") != 0;
+    ListCell *cell;
+    foreach (cell, ListIndexTables(base)) {
+        const Definition *definition = ReadDefinition(lfirst_oid(cell));
+        if (definition && !definition->is_deferred)
+            return true;
     }
-    scan.End();
-    return found;
+    return false;
 }
 
 List *ListLoadedPartitions(Oid relid) {
@@ -355,31 +224,13 @@ void ForgetLoadedPartitions(Oid relid) {
     CommandCounterIncrement();
 }
 
-bool AppendIncludedColumn(Oid relid, const char *name) {
-    bool added = false;
-    CatalogScan scan("definition", "definition_pkey", F_OIDEQ, ObjectIdGetDatum(relid),
-                     RowExclusiveLock);
-    if (HeapTuple tuple = scan.Next()) {
-        int count;
-        Datum *names = IncludedNames(scan, tuple, &count);
-        added = std::none_of(names, names + count, [=](Datum known) {
-            return namestrcmp(DatumGetName(known), name) == 0;
-        });
-        if (added) {
-            Datum *more = static_cast<Datum *>(palloc(sizeof(Datum) * (count + 1)));
-            std::copy(names, names + count, more);
-            NameData last;
-            namestrcpy(&last, name);
-            more[count] = NameGetDatum(&last);
-            SetIncludedNames(scan, tuple, more, count + 1);
-        }
-    }
-    scan.End();
-    if (added) {
-        CommandCounterIncrement();
-        Invalidate(RecordedBase(relid));
-    }
-    return added;
+bool AppendIncludedColumn(Oid relid, AttrNumber attno) {
+    const Definition *definition = ReadDefinition(relid);
+    if (!definition || list_member_int(definition->include, attno))
+        return false;
+    StoreIncludedColumn(relid, attno);
+    Invalidate(definition->base);
+    return true;
 }
 
 List *ReadDefinitions(Relation base) {
@@ -388,29 +239,13 @@ List *ReadDefinitions(Relation base) {
                      ObjectIdGetDatum(RelationGetRelid(base)), AccessShareLock);
     while (HeapTuple tuple = scan.Next()) {
         bool isnull;
-        Definition definition = {};
-        definition.relid = DatumGetObjectId(scan.Get(tuple, kDefIndexTable, &isnull));
-        definition.base = RelationGetRelid(base);
-        // Dropped while event triggers were off.
-        if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(definition.relid)))
+        Oid relid = DatumGetObjectId(scan.Get(tuple, kDefIndexTable, &isnull));
+        TableState state = TableState(DatumGetChar(scan.Get(tuple, kDefState, &isnull)));
+        // Null where it was dropped while event triggers were off.
+        const Definition *definition = ReadDefinition(relid);
+        if (!definition || definition->base != RelationGetRelid(base))
             continue;
-        definition.strategy =
-            ParseStrategy(TextDatumGetCString(scan.Get(tuple, kDefStrategy, &isnull)));
-        definition.key = TextDatumGetCString(scan.Get(tuple, kDefKey, &isnull));
-        Datum predicate = scan.Get(tuple, kDefPredicate, &isnull);
-        if (!isnull)
-            definition.predicate = TextDatumGetCString(predicate);
-        definition.identity = AttnosOf(base, scan.Get(tuple, kDefIdentity, &isnull));
-        definition.include = AttnosOf(base, scan.Get(tuple, kDefInclude, &isnull));
-        definition.is_unique = DatumGetBool(scan.Get(tuple, kDefIsUnique, &isnull));
-        definition.maintenance = TextDatumGetCString(scan.Get(tuple, kDefMaintenance, &isnull));
-        Datum log = scan.Get(tuple, kDefLog, &isnull);
-        definition.log = isnull ? InvalidOid : DatumGetObjectId(log);
-        definition.nulls_distinct = DatumGetBool(scan.Get(tuple, kDefNullsDistinct, &isnull));
-        definition.is_deferrable = DatumGetBool(scan.Get(tuple, kDefIsDeferrable, &isnull));
-        definition.initially_deferred =
-            DatumGetBool(scan.Get(tuple, kDefInitiallyDeferred, &isnull));
-        IndexTable *table = MakeIndexTable(base, definition);
+        IndexTable *table = MakeIndexTable(base, *definition, state);
         table->built = HeapTupleHeaderGetXmin(tuple->t_data);
         tables = lappend(tables, table);
     }
@@ -419,11 +254,13 @@ List *ReadDefinitions(Relation base) {
 }
 
 Oid RecordedBase(Oid index_table) {
-    return OidIsValid(ExtensionSchema()) ? ReadDefinitionOid(index_table, kDefBase) : InvalidOid;
+    return OidIsValid(ExtensionSchema()) ? ReadBase(index_table) : InvalidOid;
 }
 
 Oid RecordedLog(Oid index_table) {
-    return ReadDefinitionOid(index_table, kDefLog);
+    const Definition *definition =
+        OidIsValid(RecordedBase(index_table)) ? ReadDefinition(index_table) : nullptr;
+    return definition ? definition->log : InvalidOid;
 }
 
 List *ListIndexTables(Oid base) {

@@ -1,5 +1,5 @@
-// Definitions of index tables and partition numbers: the rows of index_table.definition,
-// .partition and .retired_partition, and a session cache of them.
+// Index tables and partition numbers: definitions (stored_definition.h), the rows of
+// index_table.definition, .partition and .retired_partition, and a session cache of them.
 //
 // The cache is invalidated through PostgreSQL's relation cache: whoever changes a definition or a
 // number calls Invalidate(). What a look-up returns stays valid memory until the transaction ends,
@@ -10,11 +10,9 @@
 // twice. An entry with a number that is not live does not exist.
 #pragma once
 
-#include "catalog/key.h"
+#include "catalog/stored_definition.h"
 
 namespace index_table {
-
-enum class Strategy : uint8 { Normalized, Partial, Denormalized };
 
 // Parses the name of a strategy; raises 22023.
 Strategy ParseStrategy(const char *name);
@@ -28,6 +26,13 @@ struct CopiedColumn {
 
 struct FurtherIndexes;
 
+// Whether an index table holds what it should, as the column state of index_table.definition says.
+enum class TableState : char {
+    Built = 'b',
+    Restored = 'r', // its definition was restored: what it holds has not been looked at
+    Damaged = 'd',  // what was restored cannot be right: nobody reads it, and writers leave it out
+};
+
 // An index table. Its live columns are, in order: the key, partition_id, the identity columns that
 // are not key columns, the included columns.
 struct IndexTable {
@@ -36,6 +41,7 @@ struct IndexTable {
     Oid relid;
     Oid base;
     Oid log; // takes the changes while it is being built; InvalidOid: it is complete
+    TableState state;
     Strategy strategy;
     bool is_unique;
     bool nulls_distinct; // where it is unique: NULL is unlike NULL
@@ -49,6 +55,8 @@ struct IndexTable {
     bool identity_is_unique;  // a constraint of the base table says that it finds one row
     bool is_unique_in_leaves; // see IsIdentityUnique
     bool is_unique_in_leaves_known;
+    bool looks_right; // see IsTrusted
+    bool trust_known;
     int include_count;
     CopiedColumn *include;
     int copied_count;
@@ -76,6 +84,8 @@ struct Base {
     Oid relid;
     int table_count;
     IndexTable **tables;
+    bool has_restored;   // some are in that state
+    bool has_damaged;    // likewise
     bool has_retired;    // entries of dead partition numbers may be stored
     int partition_count; // of the first ones counted; see CountPartitions
     int counted_to;
@@ -87,23 +97,6 @@ struct Base {
     MemoryContext context;
 };
 
-// A row of index_table.definition in SQL terms.
-struct Definition {
-    Oid relid;
-    Oid base;
-    Strategy strategy;
-    const char *key;
-    const char *predicate; // null: none
-    List *identity;        // of attribute numbers of the base table
-    List *include;         // likewise
-    bool is_unique;
-    bool nulls_distinct;
-    bool is_deferrable;
-    bool initially_deferred;
-    const char *maintenance;
-    Oid log;
-};
-
 // The numbers of the first `count` columns of a relation that are not dropped. GetLiveColumns
 // raises 55000 where an index table has fewer, LiveColumns returns null.
 const AttrNumber *GetLiveColumns(Relation rel, int count);
@@ -112,9 +105,9 @@ const AttrNumber *LiveColumns(TupleDesc descriptor, int count);
 // Null where columns are missing.
 const AttrNumber *StoredColumns(const IndexTable *table, Relation rel);
 
-// Fills what follows from a definition: parses its text, plans its expressions, lays out its
-// entries. Raises what ParseKey raises. Allocated in the current memory context.
-IndexTable *MakeIndexTable(Relation base, const Definition &definition);
+// Fills what follows from a definition: plans its expressions, lays out its entries. Allocated in
+// the current memory context.
+IndexTable *MakeIndexTable(Relation base, const Definition &definition, TableState state);
 
 // The base table's column in a position of the entry; 0 where it is an expression or partition_id.
 AttrNumber BaseColumn(const IndexTable *table, int position);
@@ -178,14 +171,12 @@ void Invalidate(Oid base);
 
 // Writers. Callers hold at least ShareRowExclusiveLock on the base table (a lock on the leaf that
 // excludes writers suffices for AddPartition, RetirePartition, RenumberPartition and NoteBuild).
-void InsertDefinition(Relation base, const Definition &definition);
+void InsertDefinition(const Definition &definition, TableState state);
 void DeleteDefinition(Oid relid);
-// Writes the names in a definition anew: `table` was parsed before something it refers to (a
-// column, a function, a schema, an enum value) was renamed.
-void RefreshDefinition(const IndexTable *table);
 // Adds a new column of the base table to the included columns of an index table. False, with
 // nothing done, where it is one already.
-bool AppendIncludedColumn(Oid relid, const char *name);
+bool AppendIncludedColumn(Oid relid, AttrNumber attno);
+void SetState(Oid relid, TableState state);
 // Notes that this transaction wrote entries of rows that it did not: snapshots that do not see it
 // are not served by the index table.
 void NoteBuild(Oid relid);
@@ -200,8 +191,8 @@ bool HasImmediate(Oid base);
 List *ListLoadedPartitions(Oid relid);
 void NoteLoadedPartition(Oid relid, int32 partition_id);
 void ForgetLoadedPartitions(Oid relid);
-// Takes a dropped column of a base table out of the included columns of its index tables.
-void ForgetIncludedColumn(Oid base, const char *name);
+// Takes dropped columns of a base table out of the included columns of its index tables.
+void ForgetIncludedColumns(Oid base);
 int32 AddPartition(Oid base, Oid leaf);
 void RetirePartition(Oid leaf);
 // Gives a leaf that is being truncated another number.

@@ -1,5 +1,6 @@
 #include "catalog/key.h"
 
+#include "catalog/names.h"
 #include "compat/compat.h"
 
 namespace index_table {
@@ -125,8 +126,10 @@ bool HasUnindexableVar(Node *node, void *context) {
     return compat::WalkExpression(node, HasUnindexableVar, context);
 }
 
-void CheckExpression(ParseState *pstate, Node *expr, const char *what) {
-    if (pstate->p_hasAggs || pstate->p_hasWindowFuncs || pstate->p_hasSubLinks)
+} // namespace
+
+void CheckExpression(Node *expr, const char *what) {
+    if (contain_agg_clause(expr) || contain_window_function(expr) || contain_subplans(expr))
         ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
                         errmsg("aggregates, window functions and subqueries cannot be used in the "
                                "%s of an index table",
@@ -144,9 +147,9 @@ void CheckExpression(ParseState *pstate, Node *expr, const char *what) {
                  errmsg("functions in the %s of an index table must be marked IMMUTABLE", what)));
 }
 
-// Sets expr, per_element and shape; returns the type, typmod and collation of one value.
-void Shape(KeyColumn *column, Node *expr) {
-    column->whole = column->expr = reinterpret_cast<Expr *>(expr);
+void SetKeyExpression(KeyColumn *column, Expr *whole) {
+    Node *expr = reinterpret_cast<Node *>(whole);
+    column->whole = column->expr = whole;
     column->type = exprType(expr);
     column->typmod = exprTypmod(expr);
     column->collation = exprCollation(expr);
@@ -166,6 +169,8 @@ void Shape(KeyColumn *column, Node *expr) {
         if (call->funcid == F_UNNEST_ANYARRAY) {
             column->shape = KeyShape::ArrayElements;
             column->expr = static_cast<Expr *>(linitial(call->args));
+            if (sets.call == expr) // the same as the array by itself
+                column->typmod = exprTypmod(reinterpret_cast<Node *>(column->expr));
         }
         return;
     }
@@ -174,7 +179,11 @@ void Shape(KeyColumn *column, Node *expr) {
         column->shape = KeyShape::ArrayElements;
         column->type = element;
     }
+    if (IsA(expr, Var) && column->shape == KeyShape::Single)
+        column->attno = reinterpret_cast<Var *>(expr)->varattno;
 }
+
+namespace {
 
 void NameColumns(Key *key, List *elements) {
     for (int i = 0; i < key->count; i++) {
@@ -237,12 +246,10 @@ Key ParseKey(Relation base, const char *text) {
             expr = coerce_type(pstate, expr, UNKNOWNOID, TEXTOID, -1, COERCION_IMPLICIT,
                                COERCE_IMPLICIT_CAST, -1);
         assign_expr_collations(pstate, expr);
-        CheckExpression(pstate, expr, "key");
+        CheckExpression(expr, "key");
         free_parsestate(pstate);
 
-        Shape(column, expr);
-        if (IsA(column->expr, Var) && column->shape == KeyShape::Single)
-            column->attno = reinterpret_cast<Var *>(expr)->varattno;
+        SetKeyExpression(column, reinterpret_cast<Expr *>(expr));
         if (column->shape != KeyShape::Single) {
             if (key.multi_valued >= 0)
                 ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
@@ -282,7 +289,7 @@ Expr *ParsePredicate(Relation base, const char *text) {
     ParseState *pstate = MakeParseState(base);
     Node *expr = transformWhereClause(pstate, raw, EXPR_KIND_INDEX_PREDICATE, "WHERE");
     assign_expr_collations(pstate, expr);
-    CheckExpression(pstate, expr, "predicate");
+    CheckExpression(expr, "predicate");
     free_parsestate(pstate);
     return reinterpret_cast<Expr *>(expr);
 }
@@ -314,16 +321,43 @@ int SecureSearchPath() {
     return nest_level;
 }
 
-char *DeparseExprWithAlias(Relation base, Node *expr, const char *alias) {
-    List *context =
-        deparse_context_for(alias ? alias : RelationGetRelationName(base), RelationGetRelid(base));
+namespace {
+
+// The SQL text of an expression over the base table; columns prefixed with `alias` unless null.
+// Columns that stand alone are named without a lock.
+char *Deparse(Oid base, Node *expr, const char *alias) {
+    if (IsA(expr, Var)) {
+        const char *name =
+            quote_identifier(get_attname(base, reinterpret_cast<Var *>(expr)->varattno, false));
+        return alias ? psprintf("%s.%s", alias, name) : pstrdup(name);
+    }
+    List *context = deparse_context_for(alias ? alias : get_rel_name(base), base);
     return deparse_expression(expr, context, alias != nullptr, false);
 }
 
-char *DeparseKeyValue(Relation base, const KeyColumn &column, const char *alias) {
-    char *text = DeparseExprWithAlias(base, reinterpret_cast<Node *>(column.whole), alias);
+void AppendOrder(StringInfo text, const KeyColumn &column) {
+    if (column.descending)
+        appendStringInfoString(text, " DESC");
+    if (column.nulls_first != column.descending)
+        appendStringInfoString(text, column.nulls_first ? " NULLS FIRST" : " NULLS LAST");
+}
+
+} // namespace
+
+void AppendCollation(StringInfo sql, const KeyColumn &column) {
+    if (OidIsValid(column.collation) &&
+        column.collation != exprCollation(reinterpret_cast<Node *>(column.whole)))
+        appendStringInfo(sql, " COLLATE %s", generate_collation_name(column.collation));
+}
+
+char *DeparseKeyValue(Oid base, const KeyColumn &column, const char *alias) {
+    StringInfoData text;
+    initStringInfo(&text);
+    char *value = Deparse(base, reinterpret_cast<Node *>(column.whole), alias);
     bool is_array = column.shape == KeyShape::ArrayElements && column.whole == column.expr;
-    return is_array ? psprintf("pg_catalog.unnest(%s)", text) : text;
+    appendStringInfo(&text, is_array ? "pg_catalog.unnest(%s)" : "(%s)", value);
+    AppendCollation(&text, column);
+    return text.data;
 }
 
 namespace {
@@ -350,41 +384,33 @@ char *DescribeKey(Oid base, const Key &key) {
     return columns.data;
 }
 
-char *DeparseKey(Relation base, const Key &key) {
+char *DeparseKey(Oid base, const Key &key) {
     int nest_level = SecureSearchPath();
     StringInfoData text;
     initStringInfo(&text);
     for (int i = 0; i < key.count; i++) {
         const KeyColumn &column = key.columns[i];
         Node *expr = reinterpret_cast<Node *>(column.whole);
-        char *value = DeparseExprWithAlias(base, expr, nullptr);
-        appendStringInfo(&text, IsBare(expr) ? "%s%s" : "%s(%s)", i ? ", " : "", value);
-        if (OidIsValid(column.collation) && column.collation != exprCollation(expr))
-            appendStringInfo(&text, " COLLATE %s", generate_collation_name(column.collation));
-        if (column.opclass != GetDefaultOpClass(column.type, BTREE_AM_OID)) {
-            HeapTuple tuple = SearchSysCache1(CLAOID, ObjectIdGetDatum(column.opclass));
-            if (!HeapTupleIsValid(tuple))
-                elog(ERROR, "cache lookup failed for operator class %u", column.opclass);
-            Form_pg_opclass form = reinterpret_cast<Form_pg_opclass>(GETSTRUCT(tuple));
-            appendStringInfo(&text, " %s",
-                             quote_qualified_identifier(get_namespace_name(form->opcnamespace),
-                                                        NameStr(form->opcname)));
-            ReleaseSysCache(tuple);
-        }
-        if (column.descending)
-            appendStringInfoString(&text, " DESC");
-        if (column.nulls_first != column.descending)
-            appendStringInfoString(&text, column.nulls_first ? " NULLS FIRST" : " NULLS LAST");
+        appendStringInfo(&text, IsBare(expr) ? "%s%s" : "%s(%s)", i ? ", " : "",
+                         Deparse(base, expr, nullptr));
+        AppendCollation(&text, column);
+        if (column.opclass != GetDefaultOpClass(column.type, BTREE_AM_OID))
+            appendStringInfo(&text, " %s", OperatorClassName(column.opclass));
+        AppendOrder(&text, column);
     }
     AtEOXact_GUC(false, nest_level);
     return text.data;
 }
 
-char *DeparsePredicate(Relation base, Expr *predicate) {
+char *DeparsePredicate(Oid base, Expr *predicate) {
     int nest_level = SecureSearchPath();
-    char *text = DeparseExprWithAlias(base, reinterpret_cast<Node *>(predicate), nullptr);
+    char *text = Deparse(base, reinterpret_cast<Node *>(predicate), nullptr);
     AtEOXact_GUC(false, nest_level);
     return text;
+}
+
+char *DeparseForQuery(Oid base, Expr *predicate, const char *alias) {
+    return Deparse(base, reinterpret_cast<Node *>(predicate), alias);
 }
 
 Bitmapset *ReferencedColumns(Bitmapset *columns, const KeyColumn &column) {

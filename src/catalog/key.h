@@ -51,20 +51,29 @@ List *ParseColumnList(Relation base, const char *text, const char *what);
 // The attribute number of a user column; raises 42703 with the columns there are.
 AttrNumber FindColumn(Relation base, const char *name);
 
-// The SQL text of a key or predicate, every name qualified so that it can be parsed again under
-// any search_path.
-char *DeparseKey(Relation base, const Key &key);
-char *DeparsePredicate(Relation base, Expr *predicate);
+// Raises for what a key or predicate cannot be: 0A000 for aggregates, subqueries, system columns;
+// 42P17 where it is not immutable.
+void CheckExpression(Node *expr, const char *what);
+
+// Sets what follows from the expression of a key column: its value or values, their type and
+// collation, the plain column that it may be.
+void SetKeyExpression(KeyColumn *column, Expr *whole);
+
+// The SQL text of a key or predicate for people to read, every name qualified. What runs is never
+// made from text: who may create functions could change what it means.
+char *DeparseKey(Oid base, const Key &key);
+char *DeparsePredicate(Oid base, Expr *predicate);
 
 // The columns of a key as PostgreSQL's messages show those of an index: 'town, lower(email)'.
 char *DescribeKey(Oid base, const Key &key);
 
-// The SQL text of one key column's value, without ordering; columns prefixed with the base table's
-// alias `alias`. For a multi-valued column, the call that returns the set.
-char *DeparseKeyValue(Relation base, const KeyColumn &column, const char *alias);
+// The SQL text of one key column's value with its collation, columns prefixed with `alias`, under
+// SecureSearchPath(). For a multi-valued column, the call that returns the set. And of a predicate.
+char *DeparseKeyValue(Oid base, const KeyColumn &column, const char *alias);
+char *DeparseForQuery(Oid base, Expr *predicate, const char *alias);
 
-// The SQL text of an expression over the base table; columns prefixed with `alias` unless null.
-char *DeparseExprWithAlias(Relation base, Node *expr, const char *alias);
+// COLLATE …, where a key column has another collation than its expression.
+void AppendCollation(StringInfo sql, const KeyColumn &column);
 
 // Base columns that the key, a key column or an expression reads, offset by
 // FirstLowInvalidHeapAttributeNumber as pull_varattnos does.

@@ -159,8 +159,7 @@ const AttrNumber *StoredColumns(const IndexTable *table, Relation rel) {
     return attnos;
 }
 
-IndexTable *MakeIndexTable(Relation base, const Definition &definition) {
-    int nest_level = SecureSearchPath();
+IndexTable *MakeIndexTable(Relation base, const Definition &definition, TableState state) {
     IndexTable *table = static_cast<IndexTable *>(palloc0(sizeof(IndexTable)));
     table->serial = ++last_serial;
     table->relid = definition.relid;
@@ -171,11 +170,10 @@ IndexTable *MakeIndexTable(Relation base, const Definition &definition) {
     table->nulls_distinct = definition.nulls_distinct;
     table->is_deferrable = definition.is_deferrable;
     table->initially_deferred = definition.initially_deferred;
-    table->is_deferred = strcmp(definition.maintenance, "deferred") == 0;
-    table->key = ParseKey(base, definition.key);
-    if (definition.predicate)
-        table->predicate = ParsePredicate(base, definition.predicate);
-    AtEOXact_GUC(false, nest_level);
+    table->is_deferred = definition.is_deferred;
+    table->state = state;
+    table->key = definition.key;
+    table->predicate = definition.predicate;
 
     table->column_count = table->key.count + 1;
     table->copied = static_cast<CopiedColumn *>(

@@ -7,6 +7,7 @@
 #include "build/query.h"
 #include "build/references.h"
 #include "build/reload.h"
+#include "build/restored.h"
 #include "catalog/definition.h"
 #include "compat/compat.h"
 #include "ddl/triggers.h"
@@ -38,8 +39,7 @@ bool IsBase(Oid relid) {
 struct PendingCommand {
     Node *parsetree;
     int level;              // of the subtransaction
-    List *before_rename;    // the definitions as parsed before something is renamed
-    PendingChange *changes; // of columns; null: none
+    PendingChange *changes; // of columns
 };
 
 constinit List *commands = nullptr; // innermost first; memory of the transaction
@@ -74,37 +74,6 @@ void OnSubTransactionEnd(SubXactEvent event, SubTransactionId, SubTransactionId,
     foreach (cell, commands)
         if (static_cast<PendingCommand *>(lfirst(cell))->level >= GetCurrentTransactionNestLevel())
             commands = foreach_delete_current(commands, cell);
-}
-
-bool IsRename(Node *parsetree) {
-    return IsA(parsetree, RenameStmt) || IsA(parsetree, AlterObjectSchemaStmt) ||
-           IsA(parsetree, AlterEnumStmt);
-}
-
-// A definition that cannot be parsed keeps nobody from renaming anything, least of all what would
-// mend it.
-const Base *TryFindBase(Oid relid) {
-    const Base *base = nullptr;
-    return TryInSubtransaction([&] { base = FindBase(relid); }) ? nullptr : base;
-}
-
-List *ListDefinitions() {
-    List *definitions = NIL;
-    ListCell *cell;
-    foreach (cell, ListBases())
-        if (const Base *base = TryFindBase(lfirst_oid(cell))) {
-            MemoryContext caller = MemoryContextSwitchTo(TopTransactionContext);
-            for (IndexTable *table : std::span(base->tables, base->table_count))
-                definitions = lappend(definitions, table);
-            MemoryContextSwitchTo(caller);
-        }
-    return definitions;
-}
-
-void RefreshDefinitions(List *before_rename) {
-    ListCell *cell;
-    foreach (cell, before_rename)
-        RefreshDefinition(static_cast<IndexTable *>(lfirst(cell)));
 }
 
 void OnTransactionEnd(XactEvent event, void *) {
@@ -192,7 +161,30 @@ void RefuseDropOfPartition(Oid relid, List *dropped) {
         RaiseOwnTable("drop a partition of", root);
 }
 
+bool IsDefinition(const char *rule) {
+    return strcmp(rule, kDefinitionRule) == 0;
+}
+
+// A definition is made by create(), or by loading a dump where there is none.
+void RefuseNewDefinition(const RuleStmt *statement) {
+    Oid relid = IsDefinition(statement->rulename) ? FindRelation(statement->relation) : InvalidOid;
+    if (OidIsValid(relid) && OidIsValid(RecordedBase(relid)))
+        RaiseOwnTable("change the definition of", relid);
+}
+
+// A dump has been here. What the index table holds, if it is one, will be looked at when it is
+// needed: rows may be still to come.
+void FollowNewRule(const RuleStmt *statement) {
+    if (IsDefinition(statement->rulename))
+        RegisterRestored(FindRelation(statement->relation));
+}
+
 void RefuseNewName(RenameStmt *statement) {
+    if (statement->renameType == OBJECT_RULE && IsDefinition(statement->subname)) {
+        Oid relid = FindRelation(statement->relation);
+        if (OidIsValid(relid) && OidIsValid(RecordedBase(relid)))
+            RaiseOwnTable("rename the definition of", relid);
+    }
     if (statement->renameType == OBJECT_SCHEMA && strcmp(statement->subname, "index_table") == 0)
         ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
                         errmsg("cannot rename schema \"index_table\""),
@@ -282,7 +274,6 @@ void RefuseBeforeAlter(AlterTableStmt *statement) {
     if (changed != NIL)
         AddCommand({.parsetree = reinterpret_cast<Node *>(statement),
                     .level = 0,
-                    .before_rename = NIL,
                     .changes = PrepareColumnChange(base, changed, action)});
 }
 
@@ -382,7 +373,6 @@ void FollowAlterTable(AlterTableStmt *statement) {
 }
 
 void FollowCreate(CreateStmt *statement) {
-    NoteTable();
     Oid relid = FindRelation(statement->relation);
     if (statement->partbound) {
         FollowJoin(statement->relation);
@@ -419,19 +409,15 @@ void ForgetDroppedRelation(Oid relid) {
     }
 }
 
-struct DroppedColumn {
-    Oid relid;
-    char *name;
-};
-
 struct Dropped {
     List *relations; // OIDs
     List *names;     // of the relations
-    List *columns;   // of DroppedColumn
+    List *columns;   // OIDs of relations that have lost some
+    List *undefined; // RangeVars of index tables that have lost their definition
     bool indexes_alone;
 };
 
-// What pg_event_trigger_dropped_objects() says of relations.
+// What pg_event_trigger_dropped_objects() says of relations and definitions.
 Dropped ReadDropped() {
     Dropped dropped = {};
     bool has_index = false;
@@ -440,9 +426,11 @@ Dropped ReadDropped() {
     if (SPI_connect() != SPI_OK_CONNECT)
         elog(ERROR, "SPI_connect failed");
     if (SPI_execute("SELECT o.objid, o.objsubid, o.object_type, "
-                    "o.address_names[array_upper(o.address_names, 1)] "
+                    "o.address_names[array_upper(o.address_names, 1)], "
+                    "o.address_names[1], o.address_names[2] "
                     "FROM pg_catalog.pg_event_trigger_dropped_objects() AS o "
-                    "WHERE o.classid OPERATOR(pg_catalog.=) 1259",
+                    "WHERE o.classid OPERATOR(pg_catalog.=) 1259 "
+                    "OR o.classid OPERATOR(pg_catalog.=) 2618", // pg_class, pg_rewrite
                     true, 0) != SPI_OK_SELECT)
         elog(ERROR, "cannot read the dropped objects");
     MemoryContext spi = MemoryContextSwitchTo(caller);
@@ -451,10 +439,15 @@ Dropped ReadDropped() {
         HeapTuple row = SPI_tuptable->vals[i];
         TupleDesc descriptor = SPI_tuptable->tupdesc;
         Oid relid = DatumGetObjectId(SPI_getbinval(row, descriptor, 1, &isnull));
+        if (strcmp(SPI_getvalue(row, descriptor, 3), "rule") == 0) {
+            if (strcmp(SPI_getvalue(row, descriptor, 4), kDefinitionRule) == 0)
+                dropped.undefined =
+                    lappend(dropped.undefined, makeRangeVar(SPI_getvalue(row, descriptor, 5),
+                                                            SPI_getvalue(row, descriptor, 6), -1));
+            continue;
+        }
         if (DatumGetInt32(SPI_getbinval(row, descriptor, 2, &isnull)) != 0) {
-            DroppedColumn *column = palloc_object(DroppedColumn);
-            *column = {.relid = relid, .name = SPI_getvalue(row, descriptor, 4)};
-            dropped.columns = lappend(dropped.columns, column);
+            dropped.columns = list_append_unique_oid(dropped.columns, relid);
             continue;
         }
         dropped.relations = lappend_oid(dropped.relations, relid);
@@ -467,6 +460,14 @@ Dropped ReadDropped() {
     SPI_finish();
     dropped.indexes_alone = has_index && !has_table;
     return dropped;
+}
+
+// DROP RULE: what is left is a plain table.
+void ForgetUndefined(RangeVar *name) {
+    Oid relid = FindRelation(name);
+    Oid base = OidIsValid(relid) ? RecordedBase(relid) : InvalidOid;
+    if (OidIsValid(base))
+        ForgetIndexTable(relid, base);
 }
 
 // The base tables of which partitions were dropped. What foreign keys refer to of those goes first.
@@ -551,12 +552,9 @@ SQL_FUNCTION(index_table_on_ddl_start) {
     FlushChanges();
     if (IsA(event->parsetree, RenameStmt))
         RefuseNewName(reinterpret_cast<RenameStmt *>(event->parsetree));
-    if (IsRename(event->parsetree))
-        AddCommand({.parsetree = event->parsetree,
-                    .level = 0,
-                    .before_rename = ListDefinitions(),
-                    .changes = nullptr});
-    else if (IsA(event->parsetree, AlterTableStmt))
+    if (IsA(event->parsetree, RuleStmt))
+        RefuseNewDefinition(reinterpret_cast<RuleStmt *>(event->parsetree));
+    if (IsA(event->parsetree, AlterTableStmt))
         RefuseBeforeAlter(reinterpret_cast<AlterTableStmt *>(event->parsetree));
     PG_RETURN_NULL();
 }
@@ -565,15 +563,12 @@ SQL_FUNCTION(index_table_on_ddl_end) {
     EventTriggerData *event = GetEvent(fcinfo);
     if (!OidIsValid(ExtensionSchema()))
         PG_RETURN_NULL();
-    if (IsRename(event->parsetree)) {
-        if (PendingCommand *pending = TakeCommand(event->parsetree))
-            RefreshDefinitions(pending->before_rename);
-        if (IsA(event->parsetree, RenameStmt))
-            FollowRenameOfCaptured(reinterpret_cast<RenameStmt *>(event->parsetree));
-    } else if (IsA(event->parsetree, AlterTableStmt))
+    if (IsA(event->parsetree, RenameStmt))
+        FollowRenameOfCaptured(reinterpret_cast<RenameStmt *>(event->parsetree));
+    else if (IsA(event->parsetree, RuleStmt))
+        FollowNewRule(reinterpret_cast<RuleStmt *>(event->parsetree));
+    else if (IsA(event->parsetree, AlterTableStmt))
         FollowAlterTable(reinterpret_cast<AlterTableStmt *>(event->parsetree));
-    else if (IsA(event->parsetree, CreateTrigStmt))
-        NoteTrigger(reinterpret_cast<CreateTrigStmt *>(event->parsetree));
     else if (IsA(event->parsetree, CreateStmt))
         FollowCreate(reinterpret_cast<CreateStmt *>(event->parsetree));
     else if (IsA(event->parsetree, CreateSchemaStmt))
@@ -592,10 +587,10 @@ SQL_FUNCTION(index_table_on_drop) {
     ListCell *cell;
     ForgetDroppedRelations(dropped);
     ForgetDroppedCaptured(dropped.relations);
-    foreach (cell, dropped.columns) {
-        DroppedColumn *column = static_cast<DroppedColumn *>(lfirst(cell));
-        ForgetIncludedColumn(column->relid, column->name);
-    }
+    foreach (cell, dropped.columns)
+        ForgetIncludedColumns(lfirst_oid(cell));
+    foreach (cell, dropped.undefined)
+        ForgetUndefined(static_cast<RangeVar *>(lfirst(cell)));
     if (dropped.indexes_alone)
         CheckAllIndexes();
     PG_RETURN_NULL();

@@ -88,48 +88,51 @@ void WarnOfDisabledTriggers(const AlterTableCmd *command, Oid relid) {
                      "tables.")));
 }
 
-// --- Restoring -----------------------------------------------------------------
+// --- Loading -----------------------------------------------------------------
 
-// A dump of everything has triggers after data, but pg_restore may create some of them before
-// definitions are loaded, when it works in parallel. Its sessions then hold a lock for the others
-// to see until they end. They create triggers and no tables: a session that has created both
-// restores a schema, and what it loads afterwards is data alone.
-constinit bool has_created_table = false;
-constinit bool restores_triggers = false;
-
-// An advisory lock, which PostgreSQL releases when the session ends, with a number in its last
-// field that locks of users do not have.
-LOCKTAG RestoreLock() {
-    constexpr uint16 kNotOfUsers = 7421;
-    LOCKTAG tag;
-    SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, 0, ExtensionRelation("definition"), kNotOfUsers);
-    return tag;
+// What index tables hold may have been loaded beside what they say they hold.
+void LookAgain() {
+    ListCell *base, *cell;
+    foreach (base, ListBases())
+        foreach (cell, ListIndexTables(lfirst_oid(base)))
+            SetState(lfirst_oid(cell), TableState::Restored);
+    CacheInvalidateRelcacheAll();
 }
 
-bool IsRestoring() {
-    LOCKTAG tag = RestoreLock();
-    if (restores_triggers || LockAcquire(&tag, ExclusiveLock, false, true) == LOCKACQUIRE_NOT_AVAIL)
-        return true;
-    LockRelease(&tag, ExclusiveLock, false);
-    return false;
+// Whether the relations that a row of a catalog table names exist.
+bool NamesRelations(Relation rel, HeapTuple row) {
+    TupleDesc descriptor = RelationGetDescr(rel);
+    Oid type = GetSysCacheOid2(TYPENAMENSP, Anum_pg_type_oid, PointerGetDatum("relation"),
+                               ObjectIdGetDatum(ExtensionSchema()));
+    for (int i = 0; i < descriptor->natts; i++) {
+        bool isnull;
+        Datum value = heap_getattr(row, i + 1, descriptor, &isnull);
+        if (!isnull && TupleDescAttr(descriptor, i)->atttypid == type &&
+            !OidIsValid(DatumGetObjectId(value)))
+            return false;
+    }
+    return true;
+}
+
+// Whether a row gives a number to a partition that has been given one since the schema was
+// restored. What was loaded with the old ones is to be looked at.
+bool IsNumbered(Relation rel, HeapTuple row) {
+    if (strcmp(RelationGetRelationName(rel), "partition") != 0)
+        return false;
+    TupleDesc descriptor = RelationGetDescr(rel);
+    bool isnull;
+    Oid leaf = DatumGetObjectId(
+        SPI_getbinval(row, descriptor, SPI_fnumber(descriptor, "relation"), &isnull));
+    std::optional<PartitionNumber> number = FindPartitionNumber(leaf);
+    if (number) {
+        ListCell *cell;
+        foreach (cell, ListIndexTables(number->base))
+            SetState(lfirst_oid(cell), TableState::Restored);
+    }
+    return number.has_value();
 }
 
 } // namespace
-
-void NoteTable() {
-    has_created_table = true;
-}
-
-void NoteTrigger(const CreateTrigStmt *statement) {
-    if (check_function_bodies || has_created_table || restores_triggers)
-        return; // dumps do not check them
-    Oid function = LookupFuncName(statement->funcname, 0, nullptr, true);
-    if (!OidIsValid(function) || get_func_namespace(function) != ExtensionSchema())
-        return;
-    LOCKTAG tag = RestoreLock();
-    LockAcquire(&tag, ShareLock, true, false);
-    restores_triggers = true;
-}
 
 void FollowTriggers(const AlterTableCmd *command, Oid relid, bool recursed) {
     switch (command->subtype) {
@@ -141,9 +144,9 @@ void FollowTriggers(const AlterTableCmd *command, Oid relid, bool recursed) {
         foreach (cell,
                  recursed ? find_all_inheritors(relid, NoLock, nullptr) : list_make1_oid(relid))
             RestoreFiringModes(lfirst_oid(cell));
-        // Definitions and numbers have been loaded, of which no session knows.
+        // Numbers have been loaded, of which no session knows, and rows, past all triggers.
         if (get_rel_namespace(relid) == ExtensionSchema())
-            CacheInvalidateRelcacheAll();
+            LookAgain();
         break;
     }
     case AT_DisableTrig:
@@ -160,33 +163,16 @@ void FollowTriggers(const AlterTableCmd *command, Oid relid, bool recursed) {
 
 using namespace index_table;
 
-// Where triggers are there, rows of the base table are entered when they are loaded after the
-// definition, and rows of the index table are loaded as well.
-SQL_FUNCTION(index_table_check_loading) {
+SQL_FUNCTION(index_table_load) {
     if (!CALLED_AS_TRIGGER(fcinfo))
-        ereport(ERROR,
-                (errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
-                 errmsg("index_table.check_loading() was not called by the trigger manager")));
+        ereport(ERROR, (errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+                        errmsg("index_table.load() was not called by the trigger manager")));
     TriggerData *trigger = reinterpret_cast<TriggerData *>(fcinfo->context);
-    if (!TRIGGER_FIRED_BY_INSERT(trigger->tg_event) || !TRIGGER_FIRED_FOR_ROW(trigger->tg_event))
-        ereport(ERROR,
-                (errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
-                 errmsg("index_table.check_loading() must be fired by INSERT, FOR EACH ROW")));
-    TupleDesc descriptor = RelationGetDescr(trigger->tg_relation);
-    bool isnull;
-    Oid base = DatumGetObjectId(
-        SPI_getbinval(trigger->tg_trigtuple, descriptor, SPI_fnumber(descriptor, "base"), &isnull));
-    if (!isnull && HasOwnTrigger(base, nullptr, true) && !IsRestoring())
-        ereport(
-            ERROR,
-            (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-             errmsg(
-                 "cannot load definitions of index tables while the triggers of base table \"%s\" "
-                 "are enabled",
-                 get_rel_name(base)),
-             errdetail("Rows would be entered into its index tables twice, or not at all."),
-             errhint("Use --disable-triggers to restore data without the schema.")));
-    if (!isnull)
-        Invalidate(base);
-    return PointerGetDatum(trigger->tg_trigtuple);
+    if (!TRIGGER_FIRED_BEFORE(trigger->tg_event) || !TRIGGER_FIRED_BY_INSERT(trigger->tg_event) ||
+        !TRIGGER_FIRED_FOR_ROW(trigger->tg_event))
+        ereport(ERROR, (errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+                        errmsg("index_table.load() must be fired BEFORE INSERT, FOR EACH ROW")));
+    bool is_wanted = NamesRelations(trigger->tg_relation, trigger->tg_trigtuple) &&
+                     !IsNumbered(trigger->tg_relation, trigger->tg_trigtuple);
+    return PointerGetDatum(is_wanted ? trigger->tg_trigtuple : nullptr);
 }

@@ -10,8 +10,4 @@ namespace index_table {
 // where `recursed`. The caller of ALTER TABLE holds its locks.
 void FollowTriggers(const AlterTableCmd *command, Oid relid, bool recursed);
 
-// Notes that this session creates a trigger of the extension, or a table.
-void NoteTrigger(const CreateTrigStmt *statement);
-void NoteTable();
-
 } // namespace index_table

@@ -1,6 +1,7 @@
 #include "maintenance/leaf.h"
 
 #include "compat/compat.h"
+#include "maintenance/settle.h"
 
 namespace index_table {
 namespace {
@@ -36,14 +37,27 @@ Bitmapset *CollectAttnos(Bitmapset *columns, Expr *expr) {
     return columns;
 }
 
+// Damaged index tables do not learn of changes.
+int FillTables(LeafTable *tables, const Base *base, const AttrMap *map) {
+    int count = 0;
+    for (const IndexTable *table : std::span(base->tables, base->table_count))
+        if (table->state != TableState::Damaged)
+            tables[count++] = MakeLeafTable(table, map);
+    return count;
+}
+
 const Leaf *LoadLeaf(Relation rel) {
     Oid relid = RelationGetRelid(rel);
     std::optional<PartitionNumber> number = FindPartitionNumber(relid);
+    Oid root = number ? number->base : RootOf(relid);
+    const Base *known = FindBase(root);
+    if (!known)
+        return nullptr;
+    // Logical replication fires no statement trigger that would have done so.
+    SettleBeforeChange(known);
+    if (!number)
+        number = FindPartitionNumber(relid);
     if (!number) {
-        List *ancestors = get_partition_ancestors(relid);
-        Oid root = ancestors ? llast_oid(ancestors) : relid;
-        if (!FindBase(root))
-            return nullptr;
         ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
                         errmsg("partition \"%s\" is not registered with the index tables of \"%s\"",
                                RelationGetRelationName(rel), get_rel_name(root)),
@@ -66,7 +80,6 @@ const Leaf *LoadLeaf(Relation rel) {
     leaf->base = base;
     leaf->base_relid = base->relid;
     leaf->base_serial = base->serial;
-    leaf->table_count = base->table_count;
     leaf->tables = static_cast<LeafTable *>(palloc0(sizeof(LeafTable) * base->table_count));
 
     Bitmapset *used = nullptr;
@@ -76,11 +89,10 @@ const Leaf *LoadLeaf(Relation rel) {
         map = compat::MapColumnsByName(RelationGetDescr(rel), RelationGetDescr(base_rel));
         relation_close(base_rel, AccessShareLock);
     }
-    for (int i = 0; i < base->table_count; i++) {
-        leaf->tables[i] = MakeLeafTable(base->tables[i], map);
+    leaf->table_count = FillTables(leaf->tables, base, map);
+    for (int i = 0; i < leaf->table_count; i++)
         for (AttrNumber attno : std::span(leaf->tables[i].used, leaf->tables[i].used_count))
             used = bms_add_member(used, attno);
-    }
     leaf->used_count = ToArray(used, &leaf->used);
     leaf->max_attno = leaf->used_count > 0 ? leaf->used[leaf->used_count - 1] : 0;
 

@@ -1,5 +1,6 @@
 #include "scan/candidates.h"
 
+#include "maintenance/settle.h"
 #include "scan/further_indexes.h"
 #include "scan/index_info.h"
 #include "scan/scan.h"
@@ -180,7 +181,7 @@ bool IsEntryIndex(Relation index, const IndexTable *table, const AttrNumber *sto
 }
 
 bool ServesScans(const IndexTable *table) {
-    return !OidIsValid(table->log) && IsIdentityUnique(table) &&
+    return !OidIsValid(table->log) && IsTrusted(table) && IsIdentityUnique(table) &&
            (!table->is_deferred || ReadsEventually());
 }
 

@@ -2,6 +2,7 @@
 
 #include "build/query.h"
 #include "maintenance/maintenance.h"
+#include "maintenance/settle.h"
 #include "maintenance/statements.h"
 
 namespace index_table {
@@ -22,7 +23,7 @@ struct PlanKey {
 };
 struct PlanEntry {
     PlanKey key;
-    SPIPlanPtr plan;
+    BoundPlan bound;
 };
 HTAB *plans;
 
@@ -101,7 +102,7 @@ void AppendOrderOf(StringInfo sql, const IndexTable *table, Oid index_oid, bool 
     table_close(rel, NoLock);
 }
 
-SPIPlanPtr Prepare(const IndexTable *table, const EntryCondition &condition, const PlanKey &key) {
+BoundPlan Prepare(const IndexTable *table, const EntryCondition &condition, const PlanKey &key) {
     bool from_base = key.from_base;
     Relation base = relation_open(table->base, AccessShareLock);
     EntryOrder order = GetEntryOrder(table);
@@ -113,7 +114,7 @@ SPIPlanPtr Prepare(const IndexTable *table, const EntryCondition &condition, con
     AppendJson(&sql, base, {table->identity, static_cast<Size>(table->identity_count)});
     AppendJson(&sql, base, {table->include, static_cast<Size>(table->include_count)});
     if (from_base) {
-        appendStringInfo(&sql, " FROM (%s) AS e", RecomputationQuery(base, table, "0"));
+        appendStringInfo(&sql, " FROM (%s) AS e", RecomputationQuery(base, table, 0));
     } else {
         Relation rel = table_open(table->relid, AccessShareLock);
         appendStringInfoString(&sql, " FROM (SELECT ");
@@ -142,14 +143,15 @@ SPIPlanPtr Prepare(const IndexTable *table, const EntryCondition &condition, con
         appendStringInfo(&sql, " ORDER BY %s", by.data);
     relation_close(base, AccessShareLock);
 
-    SPIPlanPtr plan = SPI_prepare_cursor(sql.data, condition.count, types, CURSOR_OPT_FAST_PLAN);
-    if (!plan)
-        elog(ERROR, "SPI_prepare failed: %s", SPI_result_code_string(SPI_result));
+    // What the plan refers to lives as long as the plan.
+    MemoryContext caller = MemoryContextSwitchTo(CacheMemoryContext);
+    BoundPlan plan = PrepareBound(sql.data, table, CURSOR_OPT_FAST_PLAN, condition.count, types);
+    MemoryContextSwitchTo(caller);
     return plan;
 }
 
-SPIPlanPtr GetPlan(const IndexTable *table, const EntryCondition &condition, bool from_base,
-                   bool backward, Oid order) {
+BoundPlan GetPlan(const IndexTable *table, const EntryCondition &condition, bool from_base,
+                  bool backward, Oid order) {
     PlanKey key;
     memset(&key, 0, sizeof(key));
     key.table_serial = table->serial;
@@ -164,8 +166,8 @@ SPIPlanPtr GetPlan(const IndexTable *table, const EntryCondition &condition, boo
         HASH_SEQ_STATUS status;
         hash_seq_init(&status, plans);
         while (PlanEntry *entry = static_cast<PlanEntry *>(hash_seq_search(&status)))
-            if (entry->plan)
-                SPI_freeplan(entry->plan);
+            if (entry->bound.plan)
+                FreeBound(entry->bound);
         hash_destroy(plans);
         plans = nullptr;
     }
@@ -180,13 +182,13 @@ SPIPlanPtr GetPlan(const IndexTable *table, const EntryCondition &condition, boo
     bool found;
     PlanEntry *entry = static_cast<PlanEntry *>(hash_search(plans, &key, HASH_ENTER, &found));
     if (!found)
-        entry->plan = nullptr;
-    if (!entry->plan) {
-        SPIPlanPtr plan = Prepare(table, condition, key);
-        SPI_keepplan(plan);
-        entry->plan = plan;
+        entry->bound.plan = nullptr;
+    if (!entry->bound.plan) {
+        BoundPlan bound = Prepare(table, condition, key);
+        SPI_keepplan(bound.plan);
+        entry->bound = bound;
     }
-    return entry->plan;
+    return entry->bound;
 }
 
 } // namespace
@@ -205,7 +207,7 @@ bool ShowsBase(const IndexTable *table, Snapshot snapshot) {
     bool is_built = !TransactionIdIsNormal(table->built) ||
                     TransactionIdIsCurrentTransactionId(table->built) ||
                     !XidInMVCCSnapshot(table->built, snapshot);
-    return is_built && !HasUnflushedChanges(table->relid) &&
+    return is_built && IsTrusted(table) && !HasUnflushedChanges(table->relid) &&
            !IsBeingChanged(table->base, snapshot->curcid);
 }
 
@@ -214,12 +216,12 @@ namespace {
 EntryScan OpenScan(const IndexTable *table, const EntryCondition &condition, bool from_base,
                    bool backward, Oid order) {
     OwnerContext owner = EnterOwner(RelationOwner(table->relid));
-    SPIPlanPtr plan = GetPlan(table, condition, from_base, backward, order);
+    BoundPlan plan = GetPlan(table, condition, from_base, backward, order);
     char *nulls = static_cast<char *>(palloc(condition.count + 1));
     for (int i = 0; i < condition.count; i++)
         nulls[i] = condition.nulls[i] ? 'n' : ' ';
     EntryScan scan = {.table = table};
-    scan.portal = SPI_cursor_open(nullptr, plan, condition.values, nulls, true);
+    scan.portal = OpenBound(plan, condition.values, nulls);
     LeaveOwner(owner);
     return scan;
 }

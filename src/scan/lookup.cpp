@@ -1,5 +1,6 @@
 // index_table.lookup() and index_table.fetch().
 #include "maintenance/maintenance.h"
+#include "maintenance/settle.h"
 #include "scan/base_rows.h"
 #include "scan/entry_scan.h"
 #include "scan/key_values.h"
@@ -17,6 +18,8 @@ const IndexTable *BeginReading(FunctionCallInfo fcinfo, int argument) {
     LockRelationOid(table->relid, AccessShareLock);
     table = GetIndexTable(table->relid);
     CheckIsComplete(table);
+    if (table->state == TableState::Damaged)
+        CheckIsTrusted(table);
     return table;
 }
 

@@ -1,51 +1,53 @@
 
 -- Catalog -------------------------------------------------------------------
--- Columns of a base table are recorded by name, key and predicate as SQL text
--- with every name qualified: both survive dump, restore and upgrade, where
--- attribute numbers and OIDs do not. Renames are followed by on_ddl_end().
+-- What an index table is made of stands in a rule of it, index_table_definition, which PostgreSQL
+-- binds, renames, dumps and upgrades with everything else of the schema. The tables here are found
+-- by number; those that are dumped name relations, and a dump may have left some of them out.
+
+CREATE TYPE index_table.relation;
+CREATE FUNCTION index_table.relation_in(cstring) RETURNS index_table.relation
+    AS 'MODULE_PATHNAME', 'index_table_relation_in'
+    LANGUAGE C STABLE STRICT PARALLEL SAFE;
+CREATE FUNCTION index_table.relation_out(index_table.relation) RETURNS cstring
+    AS 'MODULE_PATHNAME', 'index_table_relation_out'
+    LANGUAGE C STABLE STRICT PARALLEL SAFE;
+CREATE TYPE index_table.relation (
+    INPUT = index_table.relation_in, OUTPUT = index_table.relation_out, LIKE = pg_catalog.oid);
+COMMENT ON TYPE index_table.relation IS
+    'regclass for tables that are dumped: the name of a relation that does not exist is 0, not an error';
+COMMENT ON FUNCTION index_table.relation_in(cstring) IS 'internal: input function';
+COMMENT ON FUNCTION index_table.relation_out(index_table.relation) IS 'internal: output function';
+CREATE CAST (index_table.relation AS pg_catalog.oid) WITHOUT FUNCTION AS IMPLICIT;
+CREATE CAST (index_table.relation AS pg_catalog.regclass) WITHOUT FUNCTION AS IMPLICIT;
+CREATE CAST (pg_catalog.oid AS index_table.relation) WITHOUT FUNCTION AS ASSIGNMENT;
+CREATE CAST (pg_catalog.regclass AS index_table.relation) WITHOUT FUNCTION AS ASSIGNMENT;
 
 CREATE TABLE index_table.definition (
     index_table regclass PRIMARY KEY,
     base        regclass NOT NULL,
-    strategy    text     NOT NULL CHECK (strategy IN ('normalized', 'partial', 'denormalized')),
-    key         text     NOT NULL,
-    predicate   text,
-    identity    name[]   NOT NULL,
-    include     name[]   NOT NULL,
-    is_unique   boolean  NOT NULL,
-    maintenance text     NOT NULL CHECK (maintenance IN ('immediate', 'deferred')),
-    log         regclass,
-    nulls_distinct     boolean NOT NULL,
-    is_deferrable      boolean NOT NULL,
-    initially_deferred boolean NOT NULL
+    state       "char"   NOT NULL CHECK (state IN ('b', 'r', 'd'))
 );
 CREATE INDEX definition_base_idx ON index_table.definition (base);
-COMMENT ON TABLE index_table.definition IS 'one row for each index table: what it is built over and how';
-COMMENT ON COLUMN index_table.definition.key IS 'key as between the parentheses of CREATE INDEX';
-COMMENT ON COLUMN index_table.definition.identity IS 'columns of the base table that find one row of it';
-COMMENT ON COLUMN index_table.definition.include IS 'columns of the base table copied into each entry';
-COMMENT ON COLUMN index_table.definition.log IS
-    'where changes go while the index table is being built concurrently; NULL: it is complete';
-
-COMMENT ON COLUMN index_table.definition.nulls_distinct IS 'of a unique index table: NULL is unlike NULL';
-COMMENT ON COLUMN index_table.definition.is_deferrable IS 'of a unique index table: it has a DEFERRABLE constraint';
-COMMENT ON COLUMN index_table.definition.initially_deferred IS 'of a unique index table: its constraint is INITIALLY DEFERRED';
+COMMENT ON TABLE index_table.definition IS
+    'one row for each index table; index_table.describe() tells what its rule says. Not dumped: made anew from the rules';
+COMMENT ON COLUMN index_table.definition.state IS
+    'b: built; r: restored, and not looked at since; d: damaged, restored without what it should hold';
 
 CREATE SEQUENCE index_table.partition_id_seq AS integer;
 
 CREATE TABLE index_table.partition (
     partition_id integer  PRIMARY KEY DEFAULT pg_catalog.nextval('index_table.partition_id_seq'),
-    base         regclass NOT NULL,
-    relation     regclass NOT NULL UNIQUE
+    base         index_table.relation NOT NULL,
+    relation     index_table.relation NOT NULL UNIQUE
 );
 CREATE INDEX partition_base_idx ON index_table.partition (base);
 COMMENT ON TABLE index_table.partition IS
     'live partition numbers; an entry with any other number does not exist. A number is never used twice';
 
 CREATE TABLE index_table.retired_partition (
-    index_table  regclass,
+    index_table  index_table.relation,
     partition_id integer,
-    base         regclass NOT NULL,
+    base         index_table.relation NOT NULL,
     entries      bigint   NOT NULL,
     PRIMARY KEY (index_table, partition_id)
 );
@@ -55,14 +57,13 @@ COMMENT ON TABLE index_table.retired_partition IS
 COMMENT ON COLUMN index_table.retired_partition.entries IS 'rows that the partition had, by PostgreSQL''s statistics';
 
 CREATE TABLE index_table.loaded_partition (
-    index_table  regclass,
+    index_table  index_table.relation,
     partition_id integer,
     PRIMARY KEY (index_table, partition_id)
 );
 COMMENT ON TABLE index_table.loaded_partition IS
     'partitions whose rows an index table has that is being built concurrently';
 
-SELECT pg_catalog.pg_extension_config_dump('index_table.definition', '');
 SELECT pg_catalog.pg_extension_config_dump('index_table.partition', '');
 SELECT pg_catalog.pg_extension_config_dump('index_table.partition_id_seq', '');
 SELECT pg_catalog.pg_extension_config_dump('index_table.retired_partition', '');

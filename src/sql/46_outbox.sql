@@ -4,8 +4,8 @@
 -- makes them, for index tables elsewhere.
 
 CREATE TABLE index_table.captured (
-    captured regclass PRIMARY KEY,
-    queue    regclass NOT NULL UNIQUE,
+    captured index_table.relation PRIMARY KEY,
+    queue    index_table.relation NOT NULL UNIQUE,
     identity name[]   NOT NULL
 );
 COMMENT ON TABLE index_table.captured IS 'one row for each captured table: where its changes are queued';
@@ -66,7 +66,7 @@ COMMENT ON FUNCTION index_table.backlog(regclass) IS
 -- On the server that has the index tables.
 
 CREATE TABLE index_table.undrained (
-    leaf     regclass    NOT NULL,
+    leaf     index_table.relation NOT NULL,
     identity text[],
     error    text        NOT NULL,
     tries    integer     NOT NULL,
@@ -78,7 +78,7 @@ COMMENT ON TABLE index_table.undrained IS
 SELECT pg_catalog.pg_extension_config_dump('index_table.undrained', '');
 
 CREATE TABLE index_table.intent (
-    leaf          regclass NOT NULL,
+    leaf          index_table.relation NOT NULL,
     columns       text[],
     identities    text[],
     settled_after xid8

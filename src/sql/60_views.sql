@@ -1,19 +1,31 @@
 
 -- Views ---------------------------------------------------------------------
 
+CREATE FUNCTION index_table.describe(
+    index_table regclass,
+    OUT strategy text, OUT key text, OUT predicate text, OUT identity name[], OUT include name[],
+    OUT is_unique boolean, OUT nulls_distinct boolean, OUT is_deferrable boolean, OUT initially_deferred boolean,
+    OUT maintenance text, OUT is_complete boolean, OUT log regclass
+)
+    AS 'MODULE_PATHNAME', 'index_table_describe'
+    LANGUAGE C STABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION index_table.describe(regclass) IS
+    'what the rule index_table_definition of an index table says, with every name qualified; log: where changes go while it is being built concurrently; is_complete: it can be read. Locks the base table for a moment (ACCESS SHARE) where there are expressions';
+
 CREATE VIEW index_table.index_tables AS
-    SELECT d.index_table, d.base, d.strategy, d.key, d.predicate, d.identity, d.include,
-           d.is_unique, d.nulls_distinct, d.is_deferrable, d.initially_deferred, d.maintenance, d.log IS NULL AS is_complete,
+    SELECT d.index_table, d.base, s.strategy, s.key, s.predicate, s.identity, s.include,
+           s.is_unique, s.nulls_distinct, s.is_deferrable, s.initially_deferred, s.maintenance, s.is_complete,
            CASE c.relkind WHEN 'r' THEN pg_catalog.pg_total_relation_size(c.oid)
                 ELSE (SELECT sum(pg_catalog.pg_total_relation_size(t.relid))
                         FROM pg_catalog.pg_partition_tree(c.oid) t)::bigint END AS bytes
       FROM index_table.definition d
-      JOIN pg_catalog.pg_class c ON c.oid = d.index_table;
+      JOIN pg_catalog.pg_class c ON c.oid = d.index_table,
+           LATERAL index_table.describe(d.index_table) s;
 COMMENT ON VIEW index_table.index_tables IS 'index tables of this database, with their size in bytes (indexes included)';
 GRANT SELECT ON index_table.index_tables TO PUBLIC;
 
 CREATE VIEW index_table.partitions AS
-    SELECT p.base, p.relation AS partition, p.partition_id, s.srvname AS server
+    SELECT p.base::pg_catalog.regclass AS base, p.relation::pg_catalog.regclass AS partition, p.partition_id, s.srvname AS server
       FROM index_table.partition p
       LEFT JOIN pg_catalog.pg_foreign_table f ON f.ftrelid = p.relation
       LEFT JOIN pg_catalog.pg_foreign_server s ON s.oid = f.ftserver;

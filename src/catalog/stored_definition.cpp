@@ -1,0 +1,496 @@
+#include "catalog/stored_definition.h"
+
+#include "catalog/definition.h"
+#include "catalog/names.h"
+#include "compat/compat.h"
+
+namespace index_table {
+namespace {
+
+constexpr char kAlias[] = "b"; // the base table's, in the rule
+
+// --- Options -------------------------------------------------------------------
+
+// What neither columns nor their order say, as words between spaces; the numbers of columns first.
+constexpr char kUnique[] = "unique";
+constexpr char kNullsNotDistinct[] = "nulls_not_distinct";
+constexpr char kDeferrable[] = "deferrable";
+constexpr char kInitiallyDeferred[] = "initially_deferred";
+constexpr char kDeferred[] = "deferred";
+
+Oid ChooseOpclass(Oid type, Oid sort_operator, const char *name);
+Oid SortOperator(const KeyColumn &column);
+
+// Operators tell the operator class, unless another has them, too.
+void AppendOpclass(StringInfo text, const KeyColumn &column, int number) {
+    if (ChooseOpclass(column.type, SortOperator(column), nullptr) == column.opclass)
+        return;
+    const char *name = OperatorClassName(column.opclass);
+    if (strpbrk(name, " \t\n"))
+        ereport(ERROR,
+                (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+                 errmsg("operator class %s cannot be used in the key of an index table", name),
+                 errdetail("There are spaces in its name, and another operator class has "
+                           "its operators, too.")));
+    appendStringInfo(text, " opclass%d=%s", number, name);
+}
+
+char *WriteOptions(const Definition &definition) {
+    StringInfoData text;
+    initStringInfo(&text);
+    appendStringInfo(&text, "%s keys=%d identity=%d", StrategyName(definition.strategy),
+                     definition.key.count, list_length(definition.identity));
+    auto append = [&](bool is_set, const char *word) {
+        if (is_set)
+            appendStringInfo(&text, " %s", word);
+    };
+    append(definition.is_unique, kUnique);
+    append(definition.is_unique && !definition.nulls_distinct, kNullsNotDistinct);
+    append(definition.is_deferrable, kDeferrable);
+    append(definition.initially_deferred, kInitiallyDeferred);
+    append(definition.is_deferred, kDeferred);
+    for (int i = 0; i < definition.key.count; i++)
+        AppendOpclass(&text, definition.key.columns[i], i + 1);
+    return text.data;
+}
+
+struct Options {
+    Definition flags; // strategy and flags only
+    int keys;
+    int identity;
+    const char *opclasses[INDEX_MAX_KEYS]; // by key column; null: as the order says
+};
+
+bool ReadOpclass(const char *word, Options *options) {
+    int column, length;
+    if (sscanf(word, "opclass%d=%n", &column, &length) != 1 || column < 1 ||
+        column > INDEX_MAX_KEYS)
+        return false;
+    options->opclasses[column - 1] = word + length;
+    return true;
+}
+
+bool ReadOptions(const char *text, Options *options) {
+    Definition &flags = options->flags;
+    flags.nulls_distinct = true;
+    char *save = nullptr;
+    char *copy = pstrdup(text);
+    bool is_first = true;
+    for (char *word = strtok_r(copy, " ", &save); word; word = strtok_r(nullptr, " ", &save)) {
+        auto is = [&](const char *known) { return strcmp(word, known) == 0; };
+        if (is_first)
+            flags.strategy = ParseStrategy(word);
+        else if (sscanf(word, "keys=%d", &options->keys) == 1 ||
+                 sscanf(word, "identity=%d", &options->identity) == 1 || ReadOpclass(word, options))
+            ;
+        else if (is(kUnique))
+            flags.is_unique = true;
+        else if (is(kNullsNotDistinct))
+            flags.nulls_distinct = false;
+        else if (is(kDeferrable))
+            flags.is_deferrable = true;
+        else if (is(kInitiallyDeferred))
+            flags.initially_deferred = true;
+        else if (is(kDeferred))
+            flags.is_deferred = true;
+        else
+            return false;
+        is_first = false;
+    }
+    return options->keys > 0 && options->keys <= INDEX_MAX_KEYS && options->identity > 0;
+}
+
+// --- Reading -------------------------------------------------------------------
+
+[[noreturn]] void RaiseNotOurs(Oid relid) {
+    ereport(ERROR,
+            (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+             errmsg("rule \"%s\" of \"%s\" is not a definition of an index table", kDefinitionRule,
+                    get_rel_name(relid)),
+             errhint("Drop the table, and create an index table with index_table.create().")));
+}
+
+HeapTuple FindRule(Oid relid) {
+    return SearchSysCache2(RULERELNAME, ObjectIdGetDatum(relid), PointerGetDatum(kDefinitionRule));
+}
+
+// The action of the rule in `tuple`; null where it is not one statement.
+Query *ReadQuery(HeapTuple tuple) {
+    bool isnull;
+    Datum action = SysCacheGetAttr(RULERELNAME, tuple, Anum_pg_rewrite_ev_action, &isnull);
+    List *actions = static_cast<List *>(stringToNode(TextDatumGetCString(action)));
+    return list_length(actions) == 1 ? linitial_node(Query, actions) : nullptr;
+}
+
+// The place of the base table in the range table, if the query has the form of ours; else 0.
+Index BaseIndex(const Query *query) {
+    bool has_form = query && query->commandType == CMD_SELECT && query->jointree &&
+                    list_length(query->jointree->fromlist) == 1 &&
+                    IsA(linitial(query->jointree->fromlist), RangeTblRef) && !query->hasAggs &&
+                    !query->hasWindowFuncs && !query->hasSubLinks && query->cteList == NIL &&
+                    query->setOperations == nullptr && query->groupClause == NIL &&
+                    query->groupingSets == NIL && query->havingQual == nullptr &&
+                    query->distinctClause == NIL && query->limitCount == nullptr &&
+                    query->limitOffset == nullptr && query->rowMarks == NIL;
+    if (!has_form)
+        return 0;
+    Index index = linitial_node(RangeTblRef, query->jointree->fromlist)->rtindex;
+    return rt_fetch(index, query->rtable)->rtekind == RTE_RELATION ? index : 0;
+}
+
+const TargetEntry *Target(const Query *query, int i) {
+    return list_nth_node(TargetEntry, query->targetList, i);
+}
+
+bool IsConst(const TargetEntry *target, Oid type) {
+    return IsA(target->expr, Const) && reinterpret_cast<Const *>(target->expr)->consttype == type &&
+           !reinterpret_cast<Const *>(target->expr)->constisnull;
+}
+
+// Which of the columns says the options; a log may stand after it. -1: none.
+int OptionsColumn(const Query *query) {
+    int last = list_length(query->targetList) - 1;
+    if (last > 0 && IsConst(Target(query, last), REGCLASSOID))
+        last--;
+    return last > 0 && IsConst(Target(query, last), TEXTOID) ? last : -1;
+}
+
+Oid LogOf(const Query *query, int options_column) {
+    if (options_column == list_length(query->targetList) - 1)
+        return InvalidOid;
+    const TargetEntry *target = Target(query, options_column + 1);
+    return DatumGetObjectId(reinterpret_cast<Const *>(target->expr)->constvalue);
+}
+
+const char *OptionsOf(const Query *query, int column) {
+    return TextDatumGetCString(reinterpret_cast<Const *>(Target(query, column)->expr)->constvalue);
+}
+
+// Where the same expression is a key column twice, ORDER BY has it once.
+const SortGroupClause *OrderOf(const Query *query, const TargetEntry *target) {
+    ListCell *cell;
+    foreach (cell, query->targetList) {
+        const TargetEntry *other = lfirst_node(TargetEntry, cell);
+        if (other->ressortgroupref != 0 && equal(other->expr, target->expr))
+            return get_sortgroupref_clause_noerr(other->ressortgroupref, query->sortClause);
+    }
+    return nullptr;
+}
+
+bool IsNamed(Form_pg_opclass opclass, const char *name) {
+    return strcmp(OperatorClassName(opclass->oid), name) == 0;
+}
+
+// The B-tree operator class of a type that orders by an operator: that of the given name, or the
+// type's default, or the oldest.
+Oid ChooseOpclass(Oid type, Oid sort_operator, const char *name) {
+    Oid by_default = GetDefaultOpClass(type, BTREE_AM_OID);
+    Oid best = InvalidOid;
+    bool is_best = false;
+    CatCList *all = SearchSysCacheList1(CLAAMNAMENSP, ObjectIdGetDatum(BTREE_AM_OID));
+    for (int i = 0; i < all->n_members && !is_best; i++) {
+        Form_pg_opclass form =
+            reinterpret_cast<Form_pg_opclass>(GETSTRUCT(&all->members[i]->tuple));
+        if (get_op_opfamily_strategy(sort_operator, form->opcfamily) == 0 ||
+            !IsBinaryCoercible(type, form->opcintype))
+            continue;
+        is_best = name ? IsNamed(form, name) : form->oid == by_default;
+        if (is_best || !OidIsValid(best) || form->oid < best)
+            best = form->oid;
+    }
+    ReleaseSysCacheList(all);
+    return name && !is_best ? InvalidOid : best;
+}
+
+Oid SortOperator(const KeyColumn &column) {
+    Oid input = get_opclass_input_type(column.opclass);
+    return get_opfamily_member(get_opclass_family(column.opclass), input, input,
+                               column.descending ? BTGreaterStrategyNumber : BTLessStrategyNumber);
+}
+
+bool SetOrder(KeyColumn *column, const SortGroupClause *order, const char *opclass) {
+    column->opclass = order ? ChooseOpclass(column->type, order->sortop, opclass) : InvalidOid;
+    if (!OidIsValid(column->opclass))
+        return false;
+    column->descending =
+        get_op_opfamily_strategy(order->sortop, get_opclass_family(column->opclass)) ==
+        BTGreaterStrategyNumber;
+    column->nulls_first = order->nulls_first;
+    return true;
+}
+
+// COLLATE as the topmost node says the collation of the key column, as it does in CREATE INDEX.
+Expr *StripCollation(Expr *expr, Oid *collation) {
+    *collation = InvalidOid;
+    while (IsA(expr, CollateExpr)) {
+        if (!OidIsValid(*collation))
+            *collation = reinterpret_cast<CollateExpr *>(expr)->collOid;
+        expr = reinterpret_cast<CollateExpr *>(expr)->arg;
+    }
+    return expr;
+}
+
+bool ReadKeyColumn(const Query *query, int i, Index base, const char *opclass, KeyColumn *column) {
+    const TargetEntry *target = Target(query, i);
+    Oid collation;
+    Expr *expr = StripCollation(target->expr, &collation);
+    expr = static_cast<Expr *>(copyObjectImpl(expr));
+    ChangeVarNodes(reinterpret_cast<Node *>(expr), base, 1, 0);
+    SetKeyExpression(column, expr);
+    if (OidIsValid(collation))
+        column->collation = collation;
+    if (!target->resname)
+        return false;
+    namestrcpy(&column->name, target->resname);
+    return SetOrder(column, OrderOf(query, target), opclass);
+}
+
+bool ReadColumns(const Query *query, Index base, int from, int to, List **attnos) {
+    for (int i = from; i < to; i++) {
+        const Var *var = reinterpret_cast<const Var *>(Target(query, i)->expr);
+        if (!IsA(var, Var) || var->varno != static_cast<int>(base) || var->varattno <= 0)
+            return false;
+        *attnos = lappend_int(*attnos, var->varattno);
+    }
+    return true;
+}
+
+bool ReadKey(const Query *query, Index base, const Options &options, Key *key) {
+    int count = options.keys;
+    *key = {.count = count, .columns = palloc0_array(KeyColumn, count), .multi_valued = -1};
+    for (int i = 0; i < count; i++) {
+        if (!ReadKeyColumn(query, i, base, options.opclasses[i], &key->columns[i]))
+            return false;
+        if (key->columns[i].shape == KeyShape::Single)
+            continue;
+        if (key->multi_valued >= 0)
+            return false;
+        key->multi_valued = i;
+    }
+    return true;
+}
+
+bool Read(const Query *query, Definition *definition) {
+    Index base = BaseIndex(query);
+    int options_column = base != 0 ? OptionsColumn(query) : -1;
+    Options options = {};
+    if (options_column < 0 || !ReadOptions(OptionsOf(query, options_column), &options))
+        return false;
+    int rest = options.keys + options.identity;
+    *definition = options.flags;
+    definition->base = rt_fetch(base, query->rtable)->relid;
+    definition->log = LogOf(query, options_column);
+    if (Node *quals = query->jointree->quals) {
+        quals = static_cast<Node *>(copyObjectImpl(quals));
+        ChangeVarNodes(quals, base, 1, 0);
+        definition->predicate = reinterpret_cast<Expr *>(quals);
+    }
+    return rest <= options_column && ReadKey(query, base, options, &definition->key) &&
+           ReadColumns(query, base, options.keys, rest, &definition->identity) &&
+           ReadColumns(query, base, rest, options_column, &definition->include);
+}
+
+// --- Writing -------------------------------------------------------------------
+
+// One or more key columns in the order of the B-tree.
+void AppendOrderBy(StringInfo sql, const Definition &definition) {
+    for (int i = 0; i < definition.key.count; i++) {
+        const KeyColumn &column = definition.key.columns[i];
+        appendStringInfo(sql, "%s%d USING %s NULLS %s", i ? ", " : " ORDER BY ", i + 1,
+                         OperatorName(SortOperator(column)), column.nulls_first ? "FIRST" : "LAST");
+    }
+}
+
+void AppendColumns(StringInfo sql, Oid base, const List *attnos) {
+    ListCell *cell;
+    foreach (cell, attnos)
+        appendStringInfo(sql, "%s.%s, ", kAlias,
+                         quote_identifier(get_attname(base, lfirst_int(cell), false)));
+}
+
+// Replaces the query of a rule. Sessions hear of it through the index table.
+template <typename Edit>
+bool EditQuery(Oid relid, Edit edit) {
+    HeapTuple tuple = FindRule(relid);
+    if (!HeapTupleIsValid(tuple))
+        return false;
+    Query *query = ReadQuery(tuple);
+    bool changed = edit(query);
+    if (changed) {
+        int number = 0;
+        ListCell *cell;
+        foreach (cell, query->targetList)
+            lfirst_node(TargetEntry, cell)->resno = ++number;
+        Relation rules = table_open(RewriteRelationId, RowExclusiveLock);
+        Datum values[Natts_pg_rewrite] = {};
+        bool nulls[Natts_pg_rewrite] = {};
+        bool replace[Natts_pg_rewrite] = {};
+        values[Anum_pg_rewrite_ev_action - 1] =
+            CStringGetTextDatum(nodeToString(list_make1(query)));
+        replace[Anum_pg_rewrite_ev_action - 1] = true;
+        HeapTuple copy = heap_modify_tuple(tuple, RelationGetDescr(rules), values, nulls, replace);
+        CatalogTupleUpdate(rules, &copy->t_self, copy);
+        table_close(rules, RowExclusiveLock);
+        CacheInvalidateRelcacheByRelid(relid);
+    }
+    ReleaseSysCache(tuple);
+    if (changed)
+        CommandCounterIncrement();
+    return changed;
+}
+
+Const *TextConst(const char *text) {
+    return makeConst(TEXTOID, -1, DEFAULT_COLLATION_OID, -1, CStringGetTextDatum(text), false,
+                     false);
+}
+
+// What is stored must be what was meant.
+void CheckStored(const Definition &meant) {
+    const Definition *stored = ReadDefinition(meant.relid);
+    for (int i = 0; i < meant.key.count; i++) {
+        const KeyColumn &a = meant.key.columns[i];
+        const KeyColumn &b = stored->key.columns[i];
+        if (a.type != b.type || a.typmod != b.typmod || a.collation != b.collation ||
+            a.opclass != b.opclass || a.descending != b.descending ||
+            a.nulls_first != b.nulls_first)
+            elog(ERROR, "key column %d of index table \"%s\" was not stored as it is", i + 1,
+                 get_rel_name(meant.relid));
+    }
+}
+
+} // namespace
+
+Definition *ReadDefinition(Oid relid) {
+    HeapTuple tuple = FindRule(relid);
+    if (!HeapTupleIsValid(tuple))
+        return nullptr;
+    Definition *definition = palloc0_object(Definition);
+    bool is_ours = Read(ReadQuery(tuple), definition);
+    ReleaseSysCache(tuple);
+    if (!is_ours)
+        RaiseNotOurs(relid);
+    definition->relid = relid;
+    return definition;
+}
+
+char *DefinitionStatement(const Definition &definition) {
+    int nest_level = SecureSearchPath();
+    StringInfoData sql;
+    initStringInfo(&sql);
+    appendStringInfo(&sql, "CREATE OR REPLACE RULE %s AS ON DELETE TO %s DO ALSO SELECT ",
+                     kDefinitionRule, QualifiedName(definition.relid));
+    for (const KeyColumn &column : std::span(definition.key.columns, definition.key.count))
+        appendStringInfo(&sql, "%s AS %s, ", DeparseKeyValue(definition.base, column, kAlias),
+                         quote_identifier(NameStr(column.name)));
+    AppendColumns(&sql, definition.base, definition.identity);
+    AppendColumns(&sql, definition.base, definition.include);
+    appendStringInfo(&sql, "%s::pg_catalog.text AS options",
+                     quote_literal_cstr(WriteOptions(definition)));
+    if (OidIsValid(definition.log))
+        appendStringInfo(&sql, ", %s::pg_catalog.regclass AS log",
+                         quote_literal_cstr(QualifiedName(definition.log)));
+    appendStringInfo(&sql, " FROM %s AS %s", QualifiedName(definition.base), kAlias);
+    if (definition.predicate)
+        appendStringInfo(&sql, " WHERE %s",
+                         DeparseForQuery(definition.base, definition.predicate, kAlias));
+    AppendOrderBy(&sql, definition);
+    AtEOXact_GUC(false, nest_level);
+    return sql.data;
+}
+
+void StoreDefinition(Oid relid, const char *statement) {
+    int nest_level = SecureSearchPath();
+    RawStmt *parsed = linitial_node(RawStmt, raw_parser(statement, RAW_PARSE_DEFAULT));
+    DefineRule(castNode(RuleStmt, parsed->stmt), statement);
+    CommandCounterIncrement();
+    Relation rel = table_open(relid, NoLock);
+    EnableDisableRule(rel, kDefinitionRule, RULE_DISABLED);
+    table_close(rel, NoLock);
+    CommandCounterIncrement();
+    AtEOXact_GUC(false, nest_level);
+    ReleaseDefinition(relid);
+}
+
+void StoreDefinition(const Definition &definition) {
+    StoreDefinition(definition.relid, DefinitionStatement(definition));
+    CheckStored(definition);
+}
+
+void StoreIncludedColumn(Oid relid, AttrNumber base_attno) {
+    EditQuery(relid, [=](Query *query) {
+        Index base = BaseIndex(query);
+        Oid base_oid = rt_fetch(base, query->rtable)->relid;
+        Oid type, collation;
+        int32 typmod;
+        get_atttypetypmodcoll(base_oid, base_attno, &type, &typmod, &collation);
+        Var *var = makeVar(base, base_attno, type, typmod, collation, 0);
+        TargetEntry *target = makeTargetEntry(reinterpret_cast<Expr *>(var), 0,
+                                              get_attname(base_oid, base_attno, false), false);
+        query->targetList = list_insert_nth(query->targetList, OptionsColumn(query), target);
+        return true;
+    });
+}
+
+bool ForgetDroppedColumns(Oid relid) {
+    return EditQuery(relid, [](Query *query) {
+        Index base = BaseIndex(query);
+        int options_column = OptionsColumn(query);
+        Options options = {};
+        if (base == 0 || options_column < 0 ||
+            !ReadOptions(OptionsOf(query, options_column), &options))
+            return false;
+        bool changed = false;
+        for (int i = options_column - 1; i >= options.keys + options.identity; i--) {
+            const Var *var = reinterpret_cast<const Var *>(Target(query, i)->expr);
+            HeapTuple column =
+                SearchSysCacheAttNum(rt_fetch(base, query->rtable)->relid, var->varattno);
+            if (HeapTupleIsValid(column)) { // it is not dropped
+                ReleaseSysCache(column);
+                continue;
+            }
+            query->targetList = list_delete_nth_cell(query->targetList, i);
+            changed = true;
+        }
+        return changed;
+    });
+}
+
+void StoreLog(Oid relid, Oid log) {
+    EditQuery(relid, [=](Query *query) {
+        query->targetList = list_truncate(query->targetList, OptionsColumn(query) + 1);
+        if (OidIsValid(log)) {
+            Const *value = makeConst(REGCLASSOID, -1, InvalidOid, sizeof(Oid),
+                                     ObjectIdGetDatum(log), false, true);
+            query->targetList =
+                lappend(query->targetList,
+                        makeTargetEntry(reinterpret_cast<Expr *>(value), 0, pstrdup("log"), false));
+        }
+        return true;
+    });
+}
+
+void StoreMaintenance(Oid relid, bool deferred) {
+    Definition *definition = ReadDefinition(relid);
+    definition->is_deferred = deferred;
+    EditQuery(relid, [=](Query *query) {
+        list_nth_node(TargetEntry, query->targetList, OptionsColumn(query))->expr =
+            reinterpret_cast<Expr *>(TextConst(WriteOptions(*definition)));
+        return true;
+    });
+}
+
+void ReleaseDefinition(Oid relid) {
+    Oid rule = get_rewrite_oid(relid, kDefinitionRule, true);
+    if (!OidIsValid(rule))
+        return;
+    deleteDependencyRecordsFor(RewriteRelationId, rule, false);
+    ObjectAddress self, referenced;
+    ObjectAddressSet(self, RewriteRelationId, rule);
+    ObjectAddressSet(referenced, RelationRelationId, relid);
+    recordDependencyOn(&self, &referenced, DEPENDENCY_AUTO);
+    ObjectAddressSet(referenced, ExtensionRelationId, get_extension_oid("index_table", false));
+    recordDependencyOn(&self, &referenced, DEPENDENCY_AUTO);
+    CommandCounterIncrement();
+}
+
+} // namespace index_table

@@ -1,0 +1,63 @@
+// Where definitions are stored: in a rule of the index table, which is never carried out.
+//
+//   CREATE RULE index_table_definition AS ON DELETE TO customers_by_lower DO ALSO
+//       SELECT lower(b.email) AS lower, b.customer_id, 'normalized keys=1 identity=1' AS options
+//         FROM customers b ORDER BY (lower(b.email));
+//
+// It selects the columns of an entry in order, but partition_id, and orders them as the B-tree
+// does. So PostgreSQL binds its functions, operators, collations and columns, once, and renames,
+// dumps, restores and upgrades them as it does those of a view; psql's \d shows it. It is disabled.
+//
+// The rule has no dependencies of its own but on its table and the extension: the index table has
+// them, as an index would (dependencies.h).
+#pragma once
+
+#include "catalog/key.h"
+
+namespace index_table {
+
+enum class Strategy : uint8 { Normalized, Partial, Denormalized };
+
+struct Definition {
+    Oid relid;
+    Oid base;
+    Strategy strategy;
+    Key key;
+    Expr *predicate; // null: none
+    List *identity;  // attribute numbers of the base table
+    List *include;   // likewise
+    bool is_unique;
+    bool nulls_distinct;
+    bool is_deferrable;
+    bool initially_deferred;
+    bool is_deferred; // maintenance of foreign partitions: through their queues alone
+    Oid log;          // takes the changes while it is being built; InvalidOid: it is complete
+};
+
+constexpr char kDefinitionRule[] = "index_table_definition";
+
+// Reads the definition of a relation; null where it has none. Nothing is locked. Raises 55000 where
+// the rule is not one that StoreDefinition() makes. In the current memory context.
+Definition *ReadDefinition(Oid relid);
+
+// Gives `definition.relid` its rule, in place of one that it may have. Raises 0A000 for an operator
+// class that cannot be told. The caller owns the index table and holds
+// AccessExclusiveLock on it, or has just created it.
+void StoreDefinition(const Definition &definition);
+
+// The text of the statement that makes the rule; run later, when types of columns have changed, it
+// binds its names anew, as ALTER TYPE does for indexes. Raises what StoreDefinition() raises.
+char *DefinitionStatement(const Definition &definition);
+void StoreDefinition(Oid relid, const char *statement);
+
+// Changes of what is stored. The first adds a column to those included; the second takes out those
+// that the base table no longer has, false where there is none.
+void StoreIncludedColumn(Oid relid, AttrNumber base_attno);
+bool ForgetDroppedColumns(Oid relid);
+void StoreLog(Oid relid, Oid log);
+void StoreMaintenance(Oid relid, bool deferred);
+
+// Takes from the rule the dependencies that PostgreSQL gives it.
+void ReleaseDefinition(Oid relid);
+
+} // namespace index_table

@@ -1,0 +1,324 @@
+#include "maintenance/settle.h"
+
+#include "catalog/owner.h"
+#include "compat/compat.h"
+#include "maintenance/entries.h"
+#include "maintenance/writer.h"
+
+namespace index_table {
+namespace {
+
+// What the leaves of a base table are like.
+struct Survey {
+    bool has_rows;    // in some of them, as far as files tell
+    bool has_strange; // some have rows and no number
+    List *unnumbered; // leaves without rows and number
+    List *empty;      // numbered ones whose files are empty
+};
+
+// Whether a leaf has rows but those of this transaction, which may be writing the first ones.
+bool HasRowsOfOthers(Relation leaf) {
+    SnapshotData snapshot = *GetLatestSnapshot();
+    snapshot.curcid = FirstCommandId;
+    TableScanDesc scan = table_beginscan(leaf, &snapshot, 0, nullptr);
+    TupleTableSlot *slot = table_slot_create(leaf, nullptr);
+    bool found = table_scan_getnextslot(scan, ForwardScanDirection, slot);
+    ExecDropSingleTupleTableSlot(slot);
+    table_endscan(scan);
+    return found;
+}
+
+void SurveyLeaf(Oid relid, Relation leaf, Survey *survey) {
+    bool has_number = FindPartitionNumber(relid).has_value();
+    bool is_foreign = leaf->rd_rel->relkind == RELKIND_FOREIGN_TABLE;
+    bool has_blocks = is_foreign || RelationGetNumberOfBlocks(leaf) > 0;
+    survey->has_rows = survey->has_rows || has_blocks;
+    if (has_number && !has_blocks)
+        survey->empty = lappend_oid(survey->empty, relid);
+    if (has_number)
+        return;
+    if (is_foreign || (has_blocks && HasRowsOfOthers(leaf)))
+        survey->has_strange = true;
+    else
+        survey->unnumbered = lappend_oid(survey->unnumbered, relid);
+}
+
+// False, with nothing said, where a partition cannot be locked and is not to be waited for.
+bool SurveyLeaves(Oid base, bool wait, Survey *survey) {
+    *survey = {};
+    ListCell *cell;
+    foreach (cell, find_all_inheritors(base, NoLock, nullptr)) {
+        Oid relid = lfirst_oid(cell);
+        if (get_rel_relkind(relid) == RELKIND_PARTITIONED_TABLE)
+            continue;
+        if (!wait && !ConditionalLockRelationOid(relid, AccessShareLock))
+            return false;
+        Relation leaf = try_relation_open(relid, wait ? AccessShareLock : NoLock);
+        if (leaf) {
+            SurveyLeaf(relid, leaf, survey);
+            relation_close(leaf, wait ? NoLock : AccessShareLock);
+        } else if (!wait) {
+            UnlockRelationOid(relid, AccessShareLock);
+        }
+    }
+    return true;
+}
+
+// The tables that store entries, open and locked against nobody but DROP.
+List *OpenStorage(const IndexTable *table) {
+    List *storage = NIL;
+    ListCell *cell;
+    LockRelationOid(table->relid, AccessShareLock);
+    foreach (cell, find_all_inheritors(table->relid, AccessShareLock, nullptr)) {
+        Relation rel = relation_open(lfirst_oid(cell), NoLock);
+        if (rel->rd_rel->relkind == RELKIND_RELATION)
+            storage = lappend(storage, rel);
+        else
+            relation_close(rel, AccessShareLock);
+    }
+    return storage;
+}
+
+void CloseStorage(List *storage) {
+    ListCell *cell;
+    foreach (cell, storage)
+        relation_close(static_cast<Relation>(lfirst(cell)), AccessShareLock);
+}
+
+List *EmptyOnes(List *storage) {
+    List *empty = NIL;
+    ListCell *cell;
+    foreach (cell, storage)
+        if (RelationGetNumberOfBlocks(static_cast<Relation>(lfirst(cell))) == 0)
+            empty = lappend(empty, lfirst(cell));
+    return empty;
+}
+
+// Calls visit(number) for the partition number of stored entries, of `limit` from each table, or of
+// all where it is 0, until it returns false; then returns false.
+template <typename Visit>
+bool ForEachNumber(const IndexTable *table, List *storage, int limit, Visit visit) {
+    bool go_on = true;
+    PushActiveSnapshot(GetLatestSnapshot());
+    ListCell *cell;
+    foreach (cell, storage) {
+        Relation rel = static_cast<Relation>(lfirst(cell));
+        AttrNumber attno = GetLiveColumns(rel, table->column_count)[table->partition_position()];
+        TableScanDesc scan = table_beginscan(rel, GetActiveSnapshot(), 0, nullptr);
+        TupleTableSlot *slot = table_slot_create(rel, nullptr);
+        for (int i = 0; go_on && (limit == 0 || i < limit); i++) {
+            if (!table_scan_getnextslot(scan, ForwardScanDirection, slot))
+                break;
+            bool isnull;
+            go_on = visit(DatumGetInt32(slot_getattr(slot, attno, &isnull)));
+            CHECK_FOR_INTERRUPTS();
+        }
+        ExecDropSingleTupleTableSlot(slot);
+        table_endscan(scan);
+    }
+    PopActiveSnapshot();
+    return go_on;
+}
+
+// A look at some entries: whether their numbers are, or were, of partitions of the base table.
+bool HasKnownNumbers(const IndexTable *table, List *storage) {
+    constexpr int kSample = 1000;
+    List *retired = ListRetiredNumbers(table->relid);
+    return ForEachNumber(table, storage, kSample, [=](int32 number) {
+        return OidIsValid(FindPartition(table->base, number)) || list_member_int(retired, number);
+    });
+}
+
+// --- Entries that should be there ------------------------------------------------
+
+// Whether an entry with this first key column belongs into one of `empty`.
+bool BelongsInto(Relation index_table, List *empty, Datum value, bool isnull) {
+    if (index_table->rd_rel->relkind != RELKIND_PARTITIONED_TABLE)
+        return true;
+    PartitionDesc partitions = RelationGetPartitionDesc(index_table, true);
+    int i = RouteEntry(RelationGetPartitionKey(index_table), partitions, value, isnull);
+    ListCell *cell;
+    foreach (cell, empty)
+        if (RelationGetRelid(static_cast<Relation>(lfirst(cell))) == partitions->oids[i])
+            return true;
+    return false;
+}
+
+// Whether some row of a leaf has an entry that belongs into one of `empty`.
+bool HasEntryFor(const IndexTable *table, Relation base, Relation leaf, Relation index_table,
+                 List *empty) {
+    bool found = false;
+    LeafTable leaf_table = MakeLeafTable(
+        table, compat::MapColumnsByName(RelationGetDescr(leaf), RelationGetDescr(base)));
+    OwnerContext owner = EnterOwner(leaf->rd_rel->relowner);
+    ExprContext *context = CreateStandaloneExprContext();
+    EntryMaker *maker = MakeEntryMaker(&leaf_table, 0, context);
+    PushActiveSnapshot(GetLatestSnapshot());
+    TableScanDesc scan = table_beginscan(leaf, GetActiveSnapshot(), 0, nullptr);
+    TupleTableSlot *row = table_slot_create(leaf, nullptr);
+    while (!found && table_scan_getnextslot(scan, ForwardScanDirection, row)) {
+        ResetExprContext(context);
+        ForEachEntry(maker, row, [&](const Datum *values, const bool *nulls) {
+            found = found || BelongsInto(index_table, empty, values[0], nulls[0]);
+        });
+        CHECK_FOR_INTERRUPTS();
+    }
+    ExecDropSingleTupleTableSlot(row);
+    table_endscan(scan);
+    PopActiveSnapshot();
+    FreeExprContext(context, true);
+    LeaveOwner(owner);
+    return found;
+}
+
+// Whether entries are missing from tables that are empty: a key of few values leaves hash
+// partitions empty, a predicate may leave out all rows.
+bool LacksEntries(const IndexTable *table, List *empty) {
+    bool found = false;
+    Relation base = relation_open(table->base, AccessShareLock);
+    Relation index_table = relation_open(table->relid, AccessShareLock);
+    ListCell *cell;
+    foreach (cell, find_all_inheritors(table->base, AccessShareLock, nullptr)) {
+        Relation leaf = relation_open(lfirst_oid(cell), NoLock);
+        // What shards have is not worth asking: entries for it should be there.
+        if (leaf->rd_rel->relkind == RELKIND_FOREIGN_TABLE)
+            found = true;
+        else if (!found && leaf->rd_rel->relkind == RELKIND_RELATION)
+            found = HasEntryFor(table, base, leaf, index_table, empty);
+        relation_close(leaf, NoLock);
+    }
+    relation_close(index_table, NoLock);
+    relation_close(base, NoLock);
+    return found;
+}
+
+// --- Readers -------------------------------------------------------------------
+
+bool LooksRight(const IndexTable *table) {
+    Survey survey;
+    // Entries of partitions whose files are empty must not be seen: a writer will see to them.
+    if (!SurveyLeaves(table->base, false, &survey) || survey.has_strange || survey.empty != NIL)
+        return false;
+    List *storage = OpenStorage(table);
+    bool right = (!survey.has_rows || EmptyOnes(storage) == NIL) && HasKnownNumbers(table, storage);
+    CloseStorage(storage);
+    return right;
+}
+
+[[noreturn]] void RaiseDamaged(const IndexTable *table) {
+    ereport(ERROR,
+            (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+             errmsg("index table \"%s\" does not hold what it should", get_rel_name(table->relid)),
+             errdetail("It was restored without its entries, without partition numbers, or from "
+                       "another dump than the rows of \"%s\".",
+                       get_rel_name(table->base)),
+             errhint("index_table.repair() fills it.")));
+}
+
+// --- Writers -------------------------------------------------------------------
+
+bool IsDamaged(const IndexTable *table, const Survey &survey) {
+    if (survey.has_strange)
+        return true;
+    List *storage = OpenStorage(table);
+    List *empty = survey.has_rows ? EmptyOnes(storage) : NIL;
+    bool damaged = !HasKnownNumbers(table, storage) || (empty != NIL && LacksEntries(table, empty));
+    CloseStorage(storage);
+    return damaged;
+}
+
+// Adds to `numbers` those of empty leaves that entries have.
+void FindLeftovers(const IndexTable *table, const Survey &survey, List **leaves) {
+    if (survey.empty == NIL)
+        return;
+    List *storage = OpenStorage(table);
+    ForEachNumber(table, storage, 0, [&](int32 number) {
+        Oid leaf = FindPartition(table->base, number);
+        if (list_member_oid(survey.empty, leaf))
+            *leaves = list_append_unique_oid(*leaves, leaf);
+        return true;
+    });
+    CloseStorage(storage);
+}
+
+void Renumber(List *leaves) {
+    ListCell *cell;
+    foreach (cell, leaves) {
+        LockRelationOid(lfirst_oid(cell), ShareRowExclusiveLock);
+        Relation leaf = try_relation_open(lfirst_oid(cell), NoLock);
+        bool is_empty = leaf && RelationGetNumberOfBlocks(leaf) == 0;
+        if (leaf)
+            relation_close(leaf, NoLock);
+        if (is_empty) // still
+            RenumberPartition(lfirst_oid(cell));
+    }
+}
+
+constexpr uint16 kSettling = 2; // stands for what is restored of a base table
+
+void Settle(Oid base_oid, bool for_repair) {
+    LockDatabaseObject(RelationRelationId, base_oid, kSettling, ExclusiveLock);
+    const Base *base = FindBase(base_oid); // somebody else may have been here
+    if (!base || !base->has_restored)
+        return;
+    Survey survey;
+    SurveyLeaves(base_oid, true, &survey);
+    List *leftovers = NIL;
+    List *settled = NIL;
+    List *damaged = NIL;
+    for (IndexTable *table : std::span(base->tables, base->table_count)) {
+        if (table->state != TableState::Restored)
+            continue;
+        if (OidIsValid(table->log) || !IsDamaged(table, survey)) {
+            FindLeftovers(table, survey, &leftovers);
+            settled = lappend_oid(settled, table->relid);
+        } else if (table->is_unique && !for_repair) {
+            RaiseDamaged(table);
+        } else {
+            damaged = lappend_oid(damaged, table->relid);
+        }
+    }
+    ListCell *cell;
+    foreach (cell, settled)
+        SetState(lfirst_oid(cell), TableState::Built);
+    foreach (cell, damaged)
+        SetState(lfirst_oid(cell), TableState::Damaged);
+    Renumber(leftovers);
+    foreach (cell, survey.unnumbered)
+        AddPartition(base_oid, lfirst_oid(cell));
+    Invalidate(base_oid);
+}
+
+} // namespace
+
+bool IsTrusted(const IndexTable *table) {
+    if (table->state != TableState::Restored)
+        return table->state == TableState::Built;
+    if (!table->trust_known) {
+        IndexTable *known = const_cast<IndexTable *>(table);
+        known->looks_right = LooksRight(table);
+        known->trust_known = true;
+    }
+    return table->looks_right;
+}
+
+void CheckIsTrusted(const IndexTable *table) {
+    if (!IsTrusted(table))
+        RaiseDamaged(table);
+}
+
+void SettleBeforeChange(const Base *base) {
+    if (base->has_restored) {
+        Settle(base->relid, false);
+        base = FindBase(base->relid);
+    }
+    for (int i = 0; base && base->has_damaged && i < base->table_count; i++)
+        if (base->tables[i]->state == TableState::Damaged && base->tables[i]->is_unique)
+            RaiseDamaged(base->tables[i]);
+}
+
+void SettleForRepair(Oid base) {
+    Settle(base, true);
+}
+
+} // namespace index_table
