@@ -60,16 +60,15 @@ void RecordCopyDependency(const IndexTable *table, const CopiedColumn &column) {
 
 namespace {
 
-// A dump has none; nor has the table that CreateLog() made when the rule was stored first.
+// CreateLog() records one, a dump has none. AUTO: pg_restore --clean drops the log first.
 void RecordLogDependency(const IndexTable *table) {
-    if (!OidIsValid(table->log) || !SearchSysCacheExists1(RELOID, ObjectIdGetDatum(table->log)))
+    if (!OidIsValid(table->log) || !SearchSysCacheExists1(RELOID, ObjectIdGetDatum(table->log)) ||
+        HasDependencies(table->log, table->relid))
         return;
     ObjectAddress log, self;
     ObjectAddressSet(log, RelationRelationId, table->log);
     ObjectAddressSet(self, RelationRelationId, table->relid);
-    deleteDependencyRecordsForSpecific(RelationRelationId, table->log, DEPENDENCY_INTERNAL,
-                                       RelationRelationId, table->relid);
-    recordDependencyOn(&log, &self, DEPENDENCY_INTERNAL);
+    recordDependencyOn(&log, &self, DEPENDENCY_AUTO);
 }
 
 } // namespace

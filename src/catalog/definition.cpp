@@ -287,10 +287,34 @@ List *ListBases() {
     return bases;
 }
 
+namespace {
+
+bool IsNumberRetired(Oid base, int32 id) {
+    bool found = false;
+    CatalogScan scan("retired_partition", "retired_partition_base_idx", F_OIDEQ,
+                     ObjectIdGetDatum(base), AccessShareLock);
+    while (HeapTuple tuple = scan.Next()) {
+        bool isnull;
+        found = found || DatumGetInt32(scan.Get(tuple, kRetiredId, &isnull)) == id;
+    }
+    scan.End();
+    return found;
+}
+
+bool IsNumberUsed(Oid base, int32 id) {
+    Oid owner;
+    return OidIsValid(ReadPartition(id, &owner)) || IsNumberRetired(base, id);
+}
+
+} // namespace
+
 int32 AddPartition(Oid base, Oid leaf) {
     Datum values[kPartColumns];
     bool nulls[kPartColumns] = {};
-    int32 id = nextval_internal(ExtensionRelation("partition_id_seq"), false);
+    int32 id;
+    do // a dump may bring numbers without the sequence
+        id = nextval_internal(ExtensionRelation("partition_id_seq"), false);
+    while (IsNumberUsed(base, id));
     values[kPartId - 1] = Int32GetDatum(id);
     values[kPartBase - 1] = ObjectIdGetDatum(base);
     values[kPartRelation - 1] = ObjectIdGetDatum(leaf);

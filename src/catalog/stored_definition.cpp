@@ -334,8 +334,10 @@ bool EditQuery(Oid relid, Edit edit) {
         CacheInvalidateRelcacheByRelid(relid);
     }
     ReleaseSysCache(tuple);
-    if (changed)
+    if (changed) {
         CommandCounterIncrement();
+        ReleaseDefinition(relid); // pg_upgrade may have brought it
+    }
     return changed;
 }
 

@@ -114,15 +114,22 @@ bool NamesRelations(Relation rel, HeapTuple row) {
     return true;
 }
 
+Datum ValueOf(Relation rel, HeapTuple row, const char *column) {
+    bool isnull;
+    TupleDesc descriptor = RelationGetDescr(rel);
+    return SPI_getbinval(row, descriptor, SPI_fnumber(descriptor, column), &isnull);
+}
+
 // Whether a row gives a number to a partition that has been given one since the schema was
-// restored. What was loaded with the old ones is to be looked at.
+// restored, or takes back one that has been given. What was loaded with the old ones is to be
+// looked at.
 bool IsNumbered(Relation rel, HeapTuple row) {
+    if (strcmp(RelationGetRelationName(rel), "retired_partition") == 0)
+        return OidIsValid(FindPartition(DatumGetObjectId(ValueOf(rel, row, "base")),
+                                        DatumGetInt32(ValueOf(rel, row, "partition_id"))));
     if (strcmp(RelationGetRelationName(rel), "partition") != 0)
         return false;
-    TupleDesc descriptor = RelationGetDescr(rel);
-    bool isnull;
-    Oid leaf = DatumGetObjectId(
-        SPI_getbinval(row, descriptor, SPI_fnumber(descriptor, "relation"), &isnull));
+    Oid leaf = DatumGetObjectId(ValueOf(rel, row, "relation"));
     std::optional<PartitionNumber> number = FindPartitionNumber(leaf);
     if (number) {
         ListCell *cell;

@@ -52,7 +52,7 @@ is($node->safe_psql('source', 'SELECT count(*) FROM index_table.definition'), sc
 
 # What must be the same in source and copy, whatever the OIDs are.
 my @same = (
-	'SELECT * FROM index_table.definition',
+	'SELECT d.index_table, d.base, s.* FROM index_table.definition d, index_table.describe(d.index_table) s',
 	'SELECT * FROM index_table.partition',
 	'SELECT * FROM index_table.retired_partition',
 	'SELECT tgrelid::regclass, tgname, tgenabled, pg_get_triggerdef(oid) FROM pg_trigger WHERE NOT tgisinternal',

@@ -355,7 +355,7 @@ sub incomplete_ok
 	{
 		like(sqlstate($node, 'postgres', "SELECT $sql"), qr/^55000/, "$label: $sql");
 	}
-	my $log = $node->safe_psql('postgres', "SELECT log FROM index_table.definition WHERE index_table = '$name'::regclass");
+	my $log = $node->safe_psql('postgres', "SELECT log FROM index_table.describe('$name')");
 	my $logged;
 	for (1 .. 10) # deadlocks with DDL
 	{

@@ -54,14 +54,14 @@ oracle_ok($old, 'postgres', 'old: in step');
 
 # What must be the same, OIDs included.
 my @same = (
-	'SELECT index_table::oid, base::oid, d FROM index_table.definition d',
+	'SELECT d.index_table::oid, d.base::oid, d, s FROM index_table.definition d, index_table.describe(d.index_table) s',
 	'SELECT relation::oid, base::oid, p FROM index_table.partition p',
 	'SELECT index_table::oid, base::oid, r FROM index_table.retired_partition r',
 	'SELECT l FROM index_table.loaded_partition l',
 	'SELECT last_value, is_called FROM index_table.partition_id_seq',
 	'SELECT tgrelid::regclass, tgname, tgenabled, pg_get_triggerdef(oid) FROM pg_trigger WHERE NOT tgisinternal',
 	"SELECT evtname, evtenabled, evttags::text FROM pg_event_trigger",
-	'SELECT c.oid::regclass, pg_get_userbyid(relowner) FROM pg_class c JOIN index_table.definition d ON c.oid IN (d.index_table, d.log)',
+	'SELECT c.oid::regclass, pg_get_userbyid(relowner) FROM pg_class c JOIN index_table.definition d ON c.oid IN (d.index_table, (index_table.describe(d.index_table)).log)',
 	'SELECT (c.*)::text FROM customers c', "SELECT (e.*)::text FROM $events e",
 	map { "SELECT (t.*)::text FROM $_->{name} t" } @tables, $unfinished);
 my %before = map { $_ => sorted($old, $_) } @same;
