@@ -215,5 +215,6 @@ $shards[0]->safe_psql('postgres', "INSERT INTO people VALUES (900003, 0, 'worker
 is($coordinator->safe_psql('postgres', "SELECT index_table.wait_caught_up('people_by_town', '100 s')"), 't', 'and drained when it is back');
 is($coordinator->safe_psql('postgres', q{SELECT count(*) FROM people_by_town WHERE town = 'Worker'}), '3', 'its rows are there');
 drained_ok('after the worker');
+check_storage($coordinator, $_, $_) foreach qw(postgres restored);
 
 done_testing();
