@@ -202,19 +202,23 @@ inline WaitEventSet *MakeWaitEventSet(int count) {
 
 // --- Changing rows -----------------------------------------------------------
 
-// Raises where rows of the relation cannot be changed as the node does it.
-inline void CheckChange(ResultRelInfo *result, ModifyTableState *modify) {
-#if PG_VERSION_NUM >= 170000
-    ModifyTable *plan = reinterpret_cast<ModifyTable *>(modify->ps.plan);
-    List *actions =
-        plan->mergeActionLists ? static_cast<List *>(linitial(plan->mergeActionLists)) : NIL;
-#endif
+// Raises where rows of the relation cannot be changed by a command, or by the actions of a MERGE.
+inline void CheckChange(ResultRelInfo *result, CmdType command, List *actions) {
 #if PG_VERSION_NUM >= 180000
-    CheckValidResultRel(result, modify->operation, ONCONFLICT_NONE, actions);
+    CheckValidResultRel(result, command, ONCONFLICT_NONE, actions);
 #elif PG_VERSION_NUM >= 170000
-    CheckValidResultRel(result, modify->operation, actions);
+    CheckValidResultRel(result, command, actions);
 #else
-    CheckValidResultRel(result, modify->operation);
+    CheckValidResultRel(result, command);
+#endif
+#if PG_VERSION_NUM < 180000
+    // Later minor versions ask for each action whether there is a replica identity.
+    ListCell *cell;
+    foreach (cell, actions) {
+        CmdType each = lfirst_node(MergeAction, cell)->commandType;
+        if (each != CMD_NOTHING)
+            CheckCmdReplicaIdentity(result->ri_RelationDesc, each);
+    }
 #endif
 }
 
@@ -514,6 +518,15 @@ inline bool GetOrdering(Oid sort_operator, Oid *opfamily, bool *descending) {
     bool found = get_ordering_op_properties(sort_operator, opfamily, &type, &direction);
     *descending = direction == kDescending;
     return found;
+}
+
+// Whether a column holds no NULL: since 18, NOT NULL may be declared of rows to come alone.
+inline bool HoldsNoNull(TupleDesc descriptor, AttrNumber attno) {
+#if PG_VERSION_NUM >= 180000
+    return TupleDescCompactAttr(descriptor, attno - 1)->attnullability == ATTNULLABLE_VALID;
+#else
+    return TupleDescAttr(descriptor, attno - 1)->attnotnull;
+#endif
 }
 
 // Whether a column is generated when it is read, and stored nowhere: since 18.
