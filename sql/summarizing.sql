@@ -35,7 +35,8 @@ BEGIN
     END IF;
     CREATE SCHEMA IF NOT EXISTS checks;
     CREATE EXTENSION IF NOT EXISTS amcheck SCHEMA checks;
-    FOR heap IN SELECT t.relid FROM recomputation AS r, pg_partition_tree(r.index_table) AS t WHERE t.isleaf LOOP
+    FOR heap IN SELECT c.oid FROM pg_class AS c, recomputation AS r
+                 WHERE c.relkind = 'r' AND (c.oid = r.index_table OR c.oid IN (SELECT t.relid FROM pg_partition_tree(r.index_table) AS t)) LOOP
         RETURN QUERY SELECT format('%s: %s', heap, v.msg) FROM checks.verify_heapam(heap) AS v;
         FOR index IN SELECT i.indexrelid FROM pg_index AS i JOIN pg_class AS c ON c.oid = i.indexrelid
                       WHERE i.indrelid = heap AND c.relam = (SELECT a.oid FROM pg_am AS a WHERE a.amname = 'btree') LOOP
