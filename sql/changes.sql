@@ -73,6 +73,20 @@ SELECT same('MERGE INTO goods AS g USING news AS n ON g.k = n.k WHEN MATCHED THE
 SELECT same('MERGE INTO goods AS g USING news AS n ON g.k = n.k AND g.id = 1 WHEN MATCHED AND n.v = 0 THEN DO NOTHING WHEN MATCHED THEN UPDATE SET id = 31');
 SELECT same('MERGE INTO goods AS g USING news AS n ON g.k = n.k AND g.id = 1 WHEN MATCHED AND n.v = 0 THEN DO NOTHING WHEN MATCHED THEN UPDATE SET id = 32');
 SELECT same('MERGE INTO goods AS g USING news AS n ON g.k = n.k AND g.id = 1 WHEN MATCHED AND n.v = 0 THEN DO NOTHING WHEN MATCHED THEN UPDATE SET id = 33');
+-- A partition that publishes its changes and has no replica identity refuses them by MERGE as by UPDATE.
+CREATE PUBLICATION changes_of_goods FOR TABLE goods;
+ALTER TABLE goods_0 REPLICA IDENTITY NOTHING;
+ALTER TABLE goods_1 REPLICA IDENTITY NOTHING;
+ALTER TABLE goods_2 REPLICA IDENTITY NOTHING;
+SET index_table.enable_scan = force;
+\set VERBOSITY sqlstate
+UPDATE goods SET b = 1 WHERE k = 2;
+MERGE INTO goods AS g USING (VALUES (2)) AS n(k) ON g.k = n.k WHEN MATCHED THEN UPDATE SET b = 1;
+MERGE INTO goods AS g USING (VALUES (2)) AS n(k) ON g.k = n.k WHEN MATCHED AND g.id < 0 THEN DO NOTHING WHEN MATCHED THEN DELETE;
+MERGE INTO goods AS g USING (VALUES (2)) AS n(k) ON g.k = n.k WHEN MATCHED THEN DO NOTHING;
+\set VERBOSITY default
+RESET index_table.enable_scan;
+DROP PUBLICATION changes_of_goods;
 SELECT * FROM differences();
 
 DROP SCHEMA changes CASCADE;

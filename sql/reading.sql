@@ -282,6 +282,28 @@ SELECT count(*), count(DISTINCT id) FROM paged('people_by_born', 3);
 ROLLBACK;
 SELECT * FROM differences();
 
+-- A column that is declared NOT NULL of rows to come alone (NOT VALID, since PostgreSQL 18) may hold NULLs: no unique
+-- index tells such rows from each other.
+CREATE TABLE halves (id int, k int, note text) PARTITION BY HASH (id);
+CREATE TABLE halves_0 PARTITION OF halves FOR VALUES WITH (MODULUS 2, REMAINDER 0);
+CREATE TABLE halves_1 PARTITION OF halves FOR VALUES WITH (MODULUS 2, REMAINDER 1);
+CREATE UNIQUE INDEX ON halves (id);
+INSERT INTO halves SELECT NULL, 1, 'nobody ' || i FROM generate_series(1, 6) AS i;
+INSERT INTO halves SELECT i, 1 + i % 90, 'somebody ' || i FROM generate_series(1, 900) AS i;
+DO $$ BEGIN
+    IF current_setting('server_version_num')::int >= 180000 THEN
+        EXECUTE 'ALTER TABLE halves ADD CONSTRAINT id_is_there NOT NULL id NOT VALID';
+    END IF;
+END $$;
+SELECT index_table.create('halves', 'k', identity => 'id');
+SELECT note FROM index_table.fetch(NULL::halves, 'halves_by_k', 1) WHERE id IS NULL ORDER BY note;
+ANALYZE halves;
+LOAD 'index_table';
+SET index_table.enable_scan = force;
+SELECT note FROM halves WHERE k = 1 AND note LIKE 'nobody%' ORDER BY note;
+RESET index_table.enable_scan;
+DROP TABLE halves;
+
 DROP SCHEMA reading CASCADE;
 SELECT (SELECT count(*) FROM index_table.definition) AS definitions,
        (SELECT count(*) FROM index_table.partition) AS partitions,

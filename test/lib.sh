@@ -15,7 +15,7 @@ have() { command -v "$1" >/dev/null; }
 clean_environment() {
     local name
     for name in "${!PG@}"; do
-        [ "$name" = PG_CONFIG ] || unset "$name"
+        [[ $name = PG_CONFIG || $name = PG_TEST_* ]] || unset "$name"
     done
     unset MAKEFLAGS MAKELEVEL MFLAGS MAKEOVERRIDES
     export LC_ALL=C.UTF-8 LANG=C.UTF-8

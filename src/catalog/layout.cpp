@@ -54,7 +54,7 @@ bool IsUnique(Relation rel, List *identity) {
         for (int i = 0; unique && i < form->indnkeyatts; i++) {
             AttrNumber attno = form->indkey.values[i];
             unique = list_member_int(identity, attno) &&
-                     TupleDescAttr(RelationGetDescr(rel), attno - 1)->attnotnull;
+                     compat::HoldsNoNull(RelationGetDescr(rel), attno);
         }
         ReleaseSysCache(tuple);
         if (unique)

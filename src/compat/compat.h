@@ -44,22 +44,30 @@ inline List *SplitQualifiedName(const char *text) {
 #endif
 }
 
-// Updates the tuple at `tid` in place and says whether the indexes need new tuples.
+// Which indexes are to be told of a new version of a tuple. Since 16, one that differs in columns
+// of summarizing indexes (BRIN) alone is heap-only still: an entry for it in any other index would
+// corrupt that.
+enum class StaleIndexes { None, Summarizing, All };
+
+// Updates the tuple at `tid` in place; `stale` counts if that succeeds.
 inline TM_Result UpdateTuple(Relation rel, ItemPointer tid, TupleTableSlot *slot, CommandId cid,
-                             bool *needs_index_tuples) {
+                             StaleIndexes *stale) {
     TM_FailureData failure;
     LockTupleMode lock_mode;
 #if PG_VERSION_NUM >= 160000
-    TU_UpdateIndexes update_indexes;
+    TU_UpdateIndexes update_indexes = TU_None;
     TM_Result result = table_tuple_update(rel, tid, slot, cid, SnapshotSelf, InvalidSnapshot, true,
                                           &failure, &lock_mode, &update_indexes);
-    // TU_Summarizing concerns BRIN alone, which the general path handles.
-    *needs_index_tuples = update_indexes != TU_None;
-    return result;
+    *stale = update_indexes == TU_All           ? StaleIndexes::All
+             : update_indexes == TU_Summarizing ? StaleIndexes::Summarizing
+                                                : StaleIndexes::None;
 #else
-    return table_tuple_update(rel, tid, slot, cid, SnapshotSelf, InvalidSnapshot, true, &failure,
-                              &lock_mode, needs_index_tuples);
+    bool update_indexes = false;
+    TM_Result result = table_tuple_update(rel, tid, slot, cid, SnapshotSelf, InvalidSnapshot, true,
+                                          &failure, &lock_mode, &update_indexes);
+    *stale = update_indexes ? StaleIndexes::All : StaleIndexes::None;
 #endif
+    return result;
 }
 
 // Gives an executor state a range table of one relation: what PostgreSQL reports of a violated
@@ -83,15 +91,28 @@ inline void InitRangeTable(EState *estate, Relation rel) {
 #endif
 }
 
-// Inserts index tuples for a slot through the executor, all indexes of the relation. With
-// `may_violate` violations of immediate constraints raise nothing; returns the indexes of those
-// that may be violated.
+// Inserts index tuples for a slot through the executor: a new tuple, in all indexes of the
+// relation. With `may_violate` violations of immediate constraints raise nothing; returns the
+// indexes of those that may be violated.
 inline List *InsertIndexTuples(ResultRelInfo *relinfo, TupleTableSlot *slot, EState *estate,
-                               bool update, bool may_violate) {
+                               bool may_violate) {
 #if PG_VERSION_NUM >= 160000
-    return ExecInsertIndexTuples(relinfo, slot, estate, update, may_violate, nullptr, NIL, false);
+    return ExecInsertIndexTuples(relinfo, slot, estate, false, may_violate, nullptr, NIL, false);
 #else
-    return ExecInsertIndexTuples(relinfo, slot, estate, update, may_violate, nullptr, NIL);
+    return ExecInsertIndexTuples(relinfo, slot, estate, false, may_violate, nullptr, NIL);
+#endif
+}
+
+// Likewise for a new version of a tuple, in those indexes that UpdateTuple() has found stale.
+inline List *UpdateIndexTuples(ResultRelInfo *relinfo, TupleTableSlot *slot, EState *estate,
+                               bool may_violate, StaleIndexes stale) {
+    if (stale == StaleIndexes::None)
+        return NIL;
+#if PG_VERSION_NUM >= 160000
+    return ExecInsertIndexTuples(relinfo, slot, estate, true, may_violate, nullptr, NIL,
+                                 stale == StaleIndexes::Summarizing);
+#else
+    return ExecInsertIndexTuples(relinfo, slot, estate, true, may_violate, nullptr, NIL);
 #endif
 }
 
@@ -181,19 +202,23 @@ inline WaitEventSet *MakeWaitEventSet(int count) {
 
 // --- Changing rows -----------------------------------------------------------
 
-// Raises where rows of the relation cannot be changed as the node does it.
-inline void CheckChange(ResultRelInfo *result, ModifyTableState *modify) {
-#if PG_VERSION_NUM >= 170000
-    ModifyTable *plan = reinterpret_cast<ModifyTable *>(modify->ps.plan);
-    List *actions =
-        plan->mergeActionLists ? static_cast<List *>(linitial(plan->mergeActionLists)) : NIL;
-#endif
+// Raises where rows of the relation cannot be changed by a command, or by the actions of a MERGE.
+inline void CheckChange(ResultRelInfo *result, CmdType command, List *actions) {
 #if PG_VERSION_NUM >= 180000
-    CheckValidResultRel(result, modify->operation, ONCONFLICT_NONE, actions);
+    CheckValidResultRel(result, command, ONCONFLICT_NONE, actions);
 #elif PG_VERSION_NUM >= 170000
-    CheckValidResultRel(result, modify->operation, actions);
+    CheckValidResultRel(result, command, actions);
 #else
-    CheckValidResultRel(result, modify->operation);
+    CheckValidResultRel(result, command);
+#endif
+#if PG_VERSION_NUM < 180000
+    // Later minor versions ask for each action whether there is a replica identity.
+    ListCell *cell;
+    foreach (cell, actions) {
+        CmdType each = lfirst_node(MergeAction, cell)->commandType;
+        if (each != CMD_NOTHING)
+            CheckCmdReplicaIdentity(result->ri_RelationDesc, each);
+    }
 #endif
 }
 
@@ -493,6 +518,15 @@ inline bool GetOrdering(Oid sort_operator, Oid *opfamily, bool *descending) {
     bool found = get_ordering_op_properties(sort_operator, opfamily, &type, &direction);
     *descending = direction == kDescending;
     return found;
+}
+
+// Whether a column holds no NULL: since 18, NOT NULL may be declared of rows to come alone.
+inline bool HoldsNoNull(TupleDesc descriptor, AttrNumber attno) {
+#if PG_VERSION_NUM >= 180000
+    return TupleDescCompactAttr(descriptor, attno - 1)->attnullability == ATTNULLABLE_VALID;
+#else
+    return TupleDescAttr(descriptor, attno - 1)->attnotnull;
+#endif
 }
 
 // Whether a column is generated when it is read, and stored nowhere: since 18.

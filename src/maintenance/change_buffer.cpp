@@ -143,8 +143,10 @@ void Sort(const ChangeBuffer *buffer, Change *changes, uint32 count) {
 }
 
 TupleDesc FirstColumns(TupleDesc descriptor, int count) {
-    TupleDesc first = CreateTupleDescCopy(descriptor);
-    first->natts = count;
+    // Since 18 its number of attributes says where a descriptor has them: it cannot be changed.
+    TupleDesc first = CreateTemplateTupleDesc(count);
+    for (int i = 1; i <= count; i++)
+        TupleDescCopyEntry(first, i, descriptor, i);
     return first;
 }
 

@@ -159,16 +159,31 @@ void CheckConstraints(Target *target, TupleTableSlot *slot) {
         ExecConstraints(target->relinfo, slot, target->estate);
 }
 
-// The same through the executor. Returns the indexes of constraints whose triggers are to check the
-// row again.
-List *InsertByExecutor(EntryWriter *writer, Target *target, TupleTableSlot *slot, bool is_update) {
-    writer->current_entry = slot;
-    List *unsure = compat::InsertIndexTuples(target->relinfo, slot, target->estate, is_update,
-                                             writer->mid_statement);
+// Of the indexes that the executor is not sure of, has those of immediate constraints checked again
+// later.
+void RecheckUnsure(EntryWriter *writer, Target *target, TupleTableSlot *slot, List *unsure) {
     for (int i = 0; unsure != NIL && i < target->plan->index_count; i++)
         if (target->indexes[i]->rd_index->indimmediate &&
             list_member_oid(unsure, target->plan->index_oids[i]))
             RecheckLater(writer->table, target->rel, target->plan->index_oids[i], &slot->tts_tid);
+}
+
+// The same through the executor, for a new entry and for a new version of one. Return the indexes
+// of constraints whose triggers are to check the row again.
+List *InsertByExecutor(EntryWriter *writer, Target *target, TupleTableSlot *slot) {
+    writer->current_entry = slot;
+    List *unsure =
+        compat::InsertIndexTuples(target->relinfo, slot, target->estate, writer->mid_statement);
+    RecheckUnsure(writer, target, slot, unsure);
+    return unsure;
+}
+
+List *UpdateByExecutor(EntryWriter *writer, Target *target, TupleTableSlot *slot,
+                       compat::StaleIndexes stale) {
+    writer->current_entry = slot;
+    List *unsure = compat::UpdateIndexTuples(target->relinfo, slot, target->estate,
+                                             writer->mid_statement, stale);
+    RecheckUnsure(writer, target, slot, unsure);
     return unsure;
 }
 
@@ -204,7 +219,7 @@ ItemPointerData InsertOne(EntryWriter *writer, Target *target, const Change &cha
     } else {
         CheckConstraints(target, slot);
         table_tuple_insert(target->rel, slot, change.command, 0, nullptr);
-        List *recheck = InsertByExecutor(writer, target, slot, false);
+        List *recheck = InsertByExecutor(writer, target, slot);
         ExecARInsertTriggers(target->estate, target->relinfo, slot, recheck, nullptr);
         ResetPerTupleExprContext(target->estate);
     }
@@ -587,20 +602,17 @@ bool ReplaceEntry(EntryWriter *writer, const Change &old_change, const Change &n
         TupleTableSlot *slot = HoldEntry(writer, target, new_change);
         if (target->plan->general)
             CheckConstraints(target, slot);
-        bool needs_index_tuples;
-        TM_Result result =
-            compat::UpdateTuple(target->rel, &tid, slot, command, &needs_index_tuples);
+        compat::StaleIndexes stale;
+        TM_Result result = compat::UpdateTuple(target->rel, &tid, slot, command, &stale);
         outcome = Judge(result);
         if (outcome != Outcome::Done)
             continue;
         if (!target->plan->general) {
-            if (needs_index_tuples)
+            if (stale == compat::StaleIndexes::All) // B-trees do not summarize
                 InsertIndexTuples(writer, target, slot, HasNullKey(writer->table, new_change));
             continue;
         }
-        List *recheck = NIL;
-        if (needs_index_tuples)
-            recheck = InsertByExecutor(writer, target, slot, true);
+        List *recheck = UpdateByExecutor(writer, target, slot, stale);
         ExecARUpdateTriggers(target->estate, target->relinfo, nullptr, nullptr, &tid, nullptr, slot,
                              recheck, nullptr, false);
         ResetPerTupleExprContext(target->estate);

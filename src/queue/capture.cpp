@@ -108,7 +108,7 @@ List *ResolveIdentity(Relation rel, const char *identity) {
     ListCell *cell;
     foreach (cell, attnos) {
         Form_pg_attribute att = TupleDescAttr(RelationGetDescr(rel), lfirst_int(cell) - 1);
-        if (!att->attnotnull)
+        if (!compat::HoldsNoNull(RelationGetDescr(rel), att->attnum))
             ereport(ERROR, (errcode(ERRCODE_INVALID_TABLE_DEFINITION),
                             errmsg("identity column \"%s\" of \"%s\" may be NULL",
                                    NameStr(att->attname), RelationGetRelationName(rel)),

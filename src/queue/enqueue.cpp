@@ -71,7 +71,7 @@ void WritePack(Appender *appender) {
     ExecStoreVirtualTuple(slot);
     table_tuple_insert(appender->rel, slot, GetCurrentCommandId(true), 0, nullptr);
     if (appender->relinfo->ri_NumIndices > 0)
-        compat::InsertIndexTuples(appender->relinfo, slot, appender->estate, false, false);
+        compat::InsertIndexTuples(appender->relinfo, slot, appender->estate, false);
     ExecClearTuple(slot);
     MemoryContextSwitchTo(caller);
     ResetPerTupleExprContext(appender->estate);

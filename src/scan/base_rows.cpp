@@ -1,6 +1,7 @@
 #include "scan/base_rows.h"
 
 #include "build/query.h"
+#include "compat/compat.h"
 #include "maintenance/entries.h"
 #include "maintenance/leaf.h"
 #include "scan/entry_scan.h"
@@ -240,7 +241,7 @@ void PrepareSecured(BaseRows *rows) {
         const char *name = quote_identifier(NameStr(att->attname));
         appendStringInfo(&sql, " AND (b.%s %s $%d", name,
                          KeyOperator(column, BTEqualStrategyNumber), i + 2);
-        if (!att->attnotnull)
+        if (!compat::HoldsNoNull(descriptor, att->attnum))
             appendStringInfo(&sql, " OR (b.%s IS NULL AND $%d IS NULL)", name, i + 2);
         appendStringInfoChar(&sql, ')');
     }

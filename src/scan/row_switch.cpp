@@ -218,7 +218,10 @@ void AddResultRelation(Switch *self, SwitchedLeaf *leaf) {
     ResultRelInfo *result = &modify->resultRelInfo[modify->mt_nrels]; // after the base table
     InitResultRelInfo(result, leaf->rel, self->rti, modify->rootResultRelInfo,
                       estate->es_instrument);
-    compat::CheckChange(result, modify);
+    compat::CheckChange(result, modify->operation,
+                        modify->operation == CMD_MERGE
+                            ? static_cast<List *>(linitial(self->plan->mergeActionLists))
+                            : NIL);
     result->ri_RowIdAttNo = modify->resultRelInfo[0].ri_RowIdAttNo;
     if (!modify->ps.ps_ExprContext)
         ExecAssignExprContext(estate, &modify->ps);

@@ -173,7 +173,9 @@ void CheckUnique(const RemoteTable &remote, const char *table, Relation base, Li
         "AND i.indisvalid AND i.indimmediate AND i.indpred IS NULL AND i.indexprs IS NULL "
         "AND NOT EXISTS (SELECT FROM pg_catalog.pg_attribute AS a WHERE a.attrelid = i.indrelid "
         "AND a.attnum = ANY ((i.indkey::int2[])[0:i.indnkeyatts - 1]) "
-        "AND (NOT a.attnotnull OR a.attname <> ALL ($2::text[])))",
+        "AND (NOT a.attnotnull OR a.attname <> ALL ($2::text[]) "
+        "OR EXISTS (SELECT FROM pg_catalog.pg_constraint AS c WHERE c.conrelid = a.attrelid "
+        "AND c.contype = 'n' AND c.conkey[1] = a.attnum AND NOT c.convalidated)))",
         lengthof(values), values);
     if (PQntuples(found) > 0)
         return;

@@ -41,7 +41,6 @@ my $node = new_node('random', conf => "max_locks_per_transaction = 256\nshared_b
 my %features = (
 	citext => has_extension($node, 'citext'),
 	icu => $node->safe_psql('postgres', "SELECT count(*) FROM pg_collation WHERE collprovider = 'i'") > 0);
-my $has_amcheck = has_extension($node, 'amcheck');
 my $directory = PostgreSQL::Test::Utils::tempdir();
 my %outcomes;
 
@@ -306,14 +305,9 @@ foreach my $number (1 .. $schemas)
 	ok(!$failure, "$db: in step after each of " . @units . ' statements') or report($schema, $options, $failure, \@units);
 	next if $failure;
 	oracle_ok($node, $db, "$db: nothing for verify at the end");
-	if ($has_amcheck)
-	{
-		my $sql = 'CREATE EXTENSION amcheck; '
-		  . 'SELECT bt_index_check(i.indexrelid, true) FROM index_table.definition d, pg_partition_tree(d.index_table) t, pg_index i '
-		  . 'WHERE t.isleaf AND i.indrelid = t.relid';
-		is(sqlstate($node, $db, $sql), '', "$db: B-trees of index tables are sound");
-	}
+	check_storage($node, $db, $db);
 	damage_and_repair($db, $schema);
+	check_storage($node, $db, "$db after repair");
 	$node->safe_psql('postgres', "DROP DATABASE $db");
 }
 note(join(', ', map { "$_ $outcomes{$_}" } sort keys %outcomes));

@@ -122,6 +122,7 @@ $publisher->safe_psql('postgres', "INSERT INTO leaves VALUES (1001, 'taken', 'th
 ok($subscriber->wait_for_log(qr/duplicate key value violates unique constraint "leaves_by_email_key"/, $log),
 	'unique key: refused on the subscriber');
 oracle_ok($subscriber, 'postgres', 'unique key: refused, in step');
+check_storage($subscriber, 'postgres', 'subscriber');
 $subscriber->safe_psql('postgres', 'DELETE FROM leaves WHERE id = 1000');
 replicated_ok('unique key free again');
 $subscriber->safe_psql('postgres', "DROP SUBSCRIPTION $_") foreach 'leaves', 'roots';
@@ -252,6 +253,7 @@ $primary->stop('immediate');
 $truncating->{run}->finish;
 $primary->start;
 oracle_ok($primary, 'postgres', 'crash in TRUNCATE of a partition: in step');
+check_storage($primary, 'postgres', 'crash');
 standby_ok('after crashes');
 
 # A promoted standby goes on where the primary was.
@@ -260,6 +262,7 @@ $standby->promote;
 oracle_ok($standby, 'postgres', 'promoted: in step');
 $standby->safe_psql('postgres', 'TRUNCATE people_2;' . rows('people', 9001, 9100) . 'UPDATE people SET id = id + 1000 WHERE id > 9050');
 oracle_ok($standby, 'postgres', 'promoted: writes are followed');
+check_storage($standby, 'postgres', 'promoted');
 like(sqlstate($standby, 'postgres', "INSERT INTO people VALUES (1, 'mail9001')"), qr/^23505/, 'promoted: unique');
 
 # --- Cold sessions ------------------------------------------------------------------
@@ -365,5 +368,6 @@ foreach my $sql ('DELETE FROM people WHERE id < 10', 'DELETE FROM people_2 WHERE
 	is(sqlstates($node, "$sql;"), '00000', "cold: $sql");
 	oracle_ok($node, 'postgres', "cold: $sql: in step");
 }
+check_storage($node, 'postgres', 'cold');
 $node->stop;
 done_testing();

@@ -277,6 +277,7 @@ my $four = traces();
 like(sqlstate($node, 'postgres', "SELECT index_table.create('big', '(1 / v)', name => 'failing')"), qr/^22012/, 'an error next to four');
 is(traces(), $four, 'an error next to four: nothing left');
 oracle_ok($node, 'postgres', 'an error next to four: in step');
+check_storage($node, 'postgres');
 drop_all();
 nothing_left_ok('all dropped');
 $node->stop;

@@ -13,7 +13,7 @@ use warnings;
 use FindBin;
 use lib "$FindBin::RealBin/lib";
 use Time::HiRes 'time';
-use IndexTableTest qw(new_node has_extension oracle_sql oracle_ok quote_literal sections);
+use IndexTableTest qw(new_node has_extension oracle_sql oracle_ok check_storage quote_literal sections);
 use RandomQueries;
 use RandomStatements;
 use RandomTables qw(chance pick);
@@ -491,6 +491,7 @@ foreach my $number (1 .. $schemas)
 		note(sprintf('%s %s: %.1f s', $db, $name, time() - $began));
 	}
 	oracle_ok($node, $db, "$db: index tables in step");
+	check_storage($node, $db, $db);
 	note(sprintf('%s: %.1f s', $db, time() - $start));
 	$node->safe_psql('postgres', "DROP DATABASE $db WITH (FORCE)") unless $failures;
 }

@@ -339,6 +339,7 @@ vacuum_ok('under load');
 stop_load(0);
 no_trouble_ok('under load');
 oracle_ok($node, 'postgres', 'after the load', 0);
+check_storage($node, 'postgres', 'after the load');
 drop_all();
 nothing_left_ok('under load');
 
@@ -668,6 +669,7 @@ foreach my $what ('rebuild', 'drop', 'no log')
 	$node->safe_psql('postgres', 'DROP DATABASE copy');
 }
 complete_ok('r_tag', 'after the dump');
+check_storage($node, 'postgres', 'in the end');
 drop_all();
 nothing_left_ok('in the end');
 no_trouble_ok('in the end');

@@ -58,7 +58,7 @@ sub some_keys
 	my ($count) = @_;
 	my %chosen;
 	$chosen{ 'k' . int(rand($keys)) } = 1 while keys %chosen < $count;
-	my @chosen = sort { rand() <=> 0.5 } keys %chosen;
+	my @chosen = sort { rand() <=> 0.5 } sort keys %chosen;
 	return @chosen;
 }
 
@@ -376,6 +376,7 @@ note scalar(grep { $_->{common} < 2 } @native) . ' and ' . scalar(grep { $_->{co
 is(show(map { $_->{text} } grep { $_->{common} < 2 && ($_->{is_short} || !$native_classes{ $_->{class} }) } @deadlocks), '',
 	'transactions that deadlock have two keys in common');
 oracle_ok($node, 'postgres', 'in step after deadlocks');
+check_storage($node, 'postgres');
 $node->stop;
 unlike(slurp_file($node->logfile), qr/PANIC|was terminated by/, 'nothing broke');
 done_testing();

@@ -89,7 +89,7 @@ INSERT INTO deleted SELECT n FROM d;
 \set i random(1, 10)
 UPDATE counters SET id = nextval('ids') WHERE email = 'user' || :i;
 });
-append_to_file("$directory/$_.sql", $scripts{$_}) for keys %scripts;
+append_to_file("$directory/$_.sql", $scripts{$_}) for sort keys %scripts;
 
 # What fails: under READ COMMITTED nothing, as long as no row moves; a row that has moved to another partition is a
 # serialization failure at every level, as without index tables, and tried again by pgbench.
@@ -120,6 +120,7 @@ run_clients('all at once', $committed, 1000, '', 'count.sql@6', 'catch.sql@3', '
 run_clients('repeatable read', $repeatable, 1000, '', 'count.sql@8', 'several.sql@1', 'delete.sql@2', 'move.sql@2');
 run_clients('serializable', 'serializable', 1000, '', 'count.sql@8', 'several.sql@1', 'delete.sql@2', 'move.sql@2');
 
+check_storage($node, 'postgres');
 $node->stop;
 unlike(slurp_file($node->logfile), qr/PANIC|was terminated by/, 'nothing broke');
 done_testing();

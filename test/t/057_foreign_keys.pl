@@ -11,7 +11,7 @@ use warnings;
 
 use FindBin;
 use lib "$FindBin::RealBin/lib";
-use IndexTableTest qw(new_node);
+use IndexTableTest qw(new_node check_storage);
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -257,6 +257,7 @@ foreach my $number (1 .. $schemas)
 		  . join("\n         ", @$native) . "\nthrough: " . join("\n         ", @$through) . "\n$schema->{setup}{through}";
 		last;
 	}
+	check_storage($node, 'through', "schema $number");
 	ok(!$difference, "schema $number: the same as without partitions") or diag($difference);
 	if ($difference && $ENV{FOREIGN_KEYS_SAVE})
 	{

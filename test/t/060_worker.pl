@@ -72,6 +72,7 @@ is($node->safe_psql('postgres', 'SELECT count(*) FROM index_table.retired_partit
 is($node->safe_psql('postgres', 'SELECT index_table.vacuum()'), 20000 - 5, 'by hand');
 is(stored('postgres'), '10|10', 'by hand: live entries are left');
 oracle_ok($node, 'postgres', 'in step');
+check_storage($node, 'postgres');
 $node->stop;
 unlike(slurp_file($node->logfile), qr/PANIC|was terminated by|FATAL:(?!\s+(?:terminating|the database system|database \d+ does not exist))/, 'nothing broke');
 done_testing();

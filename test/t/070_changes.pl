@@ -13,7 +13,7 @@ use warnings;
 use FindBin;
 use lib "$FindBin::RealBin/lib";
 use Time::HiRes 'time';
-use IndexTableTest qw(new_node oracle_sql oracle_ok sections);
+use IndexTableTest qw(new_node oracle_sql check_storage sections);
 use RandomChanges;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
@@ -239,6 +239,7 @@ foreach my $number (1 .. $schemas)
 	foreach my $side (@sides)
 	{
 		$node->psql($side, "ROLLBACK PREPARED 'held_by_$side'") unless $good;
+		check_storage($node, $side, "$name, $side");
 		$node->safe_psql('postgres', "DROP DATABASE $side WITH (FORCE)");
 	}
 }

@@ -100,6 +100,7 @@ followed_ok('changes', q{
 followed_ok('the procedure', 'CALL partman.run_maintenance_proc()');
 is($node->safe_psql('postgres', 'SELECT sum(index_table.vacuum(index_table)) > 0 FROM index_table.definition'), 't', 'vacuum');
 oracle_ok($node, 'postgres', 'vacuum: in step', 500);
+check_storage($node, 'postgres');
 is($node->safe_psql('postgres', 'SELECT count(*) FROM index_table.retired_partition'), 0, 'no number is left');
 
 # Queries find the same with index tables and without.

@@ -121,6 +121,7 @@ foreach my $level ('read committed', 'repeatable read', 'serializable')
 	oracle_ok($node, 'postgres', "$level: in step");
 }
 like($node->safe_psql('postgres', "EXPLAIN UPDATE counters SET n = n + 1 WHERE email = 'user3'"), qr/Index Table Row Switch/, 'the rows were found through the index table');
+check_storage($node, 'postgres');
 $node->stop;
 unlike(slurp_file($node->logfile), qr/PANIC|was terminated by/, 'nothing broke');
 done_testing();

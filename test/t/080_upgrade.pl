@@ -158,6 +158,7 @@ oracle_ok($new, 'postgres', 'rebuild: in step');
 $new->safe_psql('postgres', 'SELECT index_table.vacuum()');
 oracle_ok($new, 'postgres', 'vacuum: in step');
 queries_ok('queries afterwards');
+check_storage($new, 'postgres');
 
 $new->stop;
 done_testing();

@@ -277,5 +277,6 @@ $coordinator->safe_psql('restored', "INSERT INTO c VALUES (4001, 'restored', 'To
 oracle_ok($coordinator, 'restored', 'and keeps in step');
 $coordinator->safe_psql('postgres', "SELECT index_table.repair(index_table) FROM index_table.index_tables");
 oracle_ok($coordinator, 'postgres', 'the original catches up by repair');
+check_storage($coordinator, $_, $_) foreach qw(postgres restored);
 
 done_testing();

@@ -195,6 +195,7 @@ $coordinator->safe_psql('restored', 'CALL index_table.drain()');
 is($coordinator->safe_psql('restored', q{SELECT index_table, maintenance FROM index_table.index_tables ORDER BY 1::text}), "people_by_email|immediate\npeople_by_town|deferred", 'definitions');
 is($coordinator->safe_psql('restored', q{SELECT count(*) FROM people_by_town WHERE town = 'Restored'}), '1', 'the copy drains');
 oracle_ok($coordinator, 'restored', 'the copy is in step', 0);
+check_storage($coordinator, 'restored', 'the copy');
 # What one has discarded the other has missed.
 $coordinator->safe_psql('postgres', q{SELECT index_table.repair('people_by_email'), index_table.repair('people_by_town')});
 $coordinator->safe_psql('postgres', 'DROP DATABASE restored');
@@ -215,5 +216,6 @@ $shards[0]->safe_psql('postgres', "INSERT INTO people VALUES (900003, 0, 'worker
 is($coordinator->safe_psql('postgres', "SELECT index_table.wait_caught_up('people_by_town', '100 s')"), 't', 'and drained when it is back');
 is($coordinator->safe_psql('postgres', q{SELECT count(*) FROM people_by_town WHERE town = 'Worker'}), '3', 'its rows are there');
 drained_ok('after the worker');
+check_storage($coordinator, 'postgres');
 
 done_testing();

@@ -11,7 +11,7 @@ use FindBin;
 use lib "$FindBin::RealBin/lib";
 use IO::Socket::UNIX;
 use Time::HiRes qw(time sleep);
-use IndexTableTest qw(new_node describe oracle_sql oracle_ok sqlstate start_session end_session has_extension);
+use IndexTableTest qw(new_node describe oracle_sql oracle_ok check_storage sqlstate start_session end_session has_extension);
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -413,4 +413,5 @@ $coordinator->safe_psql('postgres', "ALTER SERVER shard1 OPTIONS (SET host '" . 
 is($coordinator->safe_psql('postgres', $everywhere), $expected, 'options that change are heeded');
 
 oracle_ok($coordinator, 'postgres', 'index tables equal their recomputation', 0);
+check_storage($coordinator, 'postgres');
 done_testing();

@@ -351,5 +351,6 @@ foreach my $how ('coordinator', 'backend')
 	cmp_ok(time - $begin, '<', 10, "$how: soon");
 	in_step("$how: after the worker");
 }
+check_storage($coordinator, 'postgres');
 
 done_testing();

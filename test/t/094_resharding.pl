@@ -212,5 +212,6 @@ $shards[2]->safe_psql('orders', "UPDATE orders SET code = 'new ' || code, state 
 $shards[1]->safe_psql('orders', "UPDATE orders SET code = 'stale ' || id, state = 'stale'");
 drain();
 exact('drained from the new server');
+check_storage($coordinator, 'postgres');
 
 done_testing();

@@ -20,7 +20,7 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-our @EXPORT = qw(new_node describe oracle_sql oracle_ok has_extension sqlstate quote_literal start_session end_session
+our @EXPORT = qw(new_node describe oracle_sql oracle_ok check_storage storage_problems has_extension sqlstate quote_literal start_session end_session
 	start_command end_command varied_tables_sql sections
 	gate_sql hold_lock release_lock shut_gate lock_table kill_backend wait_until_up);
 
@@ -345,6 +345,58 @@ sub oracle_ok
 	$sql .= "SELECT oracle.read_all('reading', $page_size)" if $page_size;
 	my ($result, $stdout, $stderr) = $node->psql($db, $sql);
 	return is($stderr, '', $label);
+}
+
+# What amcheck finds in the tables that hold entries and in their B-trees, those of owners included.
+my $storage_sql = q{
+CREATE SCHEMA storage_check;
+CREATE EXTENSION amcheck SCHEMA storage_check;
+CREATE FUNCTION storage_check.problems() RETURNS SETOF text LANGUAGE plpgsql AS $$
+DECLARE
+	heap regclass;
+	btree regclass;
+	message text;
+BEGIN
+	-- The tree of a table that has no partitions, and is none, has no node.
+	FOR heap IN SELECT c.oid FROM pg_class c, index_table.definition d
+	             WHERE c.relkind = 'r' AND (c.oid = d.index_table OR c.oid IN (SELECT t.relid FROM pg_partition_tree(d.index_table) t)) LOOP
+		RETURN QUERY SELECT format('%s: block %s, offset %s: %s', heap, v.blkno, v.offnum, v.msg)
+		               FROM storage_check.verify_heapam(heap, check_toast => true) v;
+		FOR btree IN SELECT i.indexrelid FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am a ON a.oid = c.relam
+		              WHERE i.indrelid = heap AND i.indisvalid AND a.amname = 'btree' LOOP
+			BEGIN
+				PERFORM storage_check.bt_index_check(btree, heapallindexed => true);
+			EXCEPTION WHEN OTHERS THEN
+				GET STACKED DIAGNOSTICS message = MESSAGE_TEXT;
+				RETURN NEXT format('%s: %s: %s', btree, SQLSTATE, message);
+			END;
+		END LOOP;
+	END LOOP;
+END $$;
+};
+
+# What it finds, a line each, after "t": there are index tables.
+sub storage_problems
+{
+	my ($node, $db) = @_;
+	my ($result, $stdout, $stderr) = $node->psql($db,
+		"SET client_min_messages = warning; $storage_sql SELECT count(*) > 0 FROM index_table.definition; SELECT left(p, 400) FROM storage_check.problems() p LIMIT 20; DROP SCHEMA storage_check CASCADE;");
+	return $stdout . $stderr;
+}
+
+# As a test, at the end of whatever changes index tables at random or has servers crash: every index
+# table of a database is sound, and its B-trees have every entry. Skipped where there is no amcheck.
+sub check_storage
+{
+	my ($node, $db, $label) = @_;
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	$label = join(': ', grep { defined } $label, 'storage of index tables is sound');
+  SKIP:
+	{
+		skip 'amcheck is not installed', 1 unless has_extension($node, 'amcheck');
+		return is(storage_problems($node, $db), 't', $label);
+	}
+	return;
 }
 
 # The SQLSTATE and message with which SQL fails, or an empty string.

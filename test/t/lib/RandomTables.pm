@@ -185,7 +185,7 @@ sub make_leaf
 	return "CREATE TABLE $name PARTITION OF $parent $bound;\n" if chance(0.4);
 	my @columns = some(99, @{ $base->{columns} });
 	my $types = { %{ $base->{types} } };
-	$types->{$_} .= ' NOT NULL' foreach keys %{ $base->{not_null} };
+	$types->{$_} .= ' NOT NULL' foreach sort keys %{ $base->{not_null} };
 	return
 	    "CREATE TABLE $name (" . column_list($types, @columns) . ", junk2 text);\n"
 	  . "ALTER TABLE $name DROP COLUMN junk1;\n"
@@ -232,7 +232,7 @@ sub make_base
 		range => 'RANGE (r)',
 		plain => undef);
 	my %with_not_null = %types;
-	$with_not_null{$_} .= ' NOT NULL' foreach keys %{ $base->{not_null} };
+	$with_not_null{$_} .= ' NOT NULL' foreach sort keys %{ $base->{not_null} };
 	my $sql = "CREATE TABLE $name (" . column_list(\%with_not_null, @{ $base->{columns} }) . ', junk2 text)';
 	$sql .= " PARTITION BY $by{$kind}" if $by{$kind};
 	$sql .= ";\nALTER TABLE $name DROP COLUMN junk1;\n";
@@ -490,7 +490,7 @@ sub make_index_table
 	}
 	my %plain = map { $_->[2] ? ($_->[2] => 1) : () } @parts;
 	my @identity = grep { !$plain{$_} } @{ $base->{identity} };
-	my %stored = map { $_ => 1 } keys %plain, @{ $base->{identity} };
+	my %stored = map { $_ => 1 } sort(keys %plain), @{ $base->{identity} };
 
 	my $strategy = pick(qw(normalized normalized partial partial denormalized));
 	my (@include, @copied);

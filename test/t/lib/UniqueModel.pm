@@ -102,7 +102,7 @@ sub replay
 		if (my $ids = $transaction->{detached})
 		{
 			push @detached, $transaction;
-			$removed = { map { $_ => 1 } grep { $open{$_}{id} >= $ids->[0] && $open{$_}{id} < $ids->[1] } keys %open };
+			$removed = { map { $_ => 1 } grep { $open{$_}{id} >= $ids->[0] && $open{$_}{id} < $ids->[1] } sort keys %open };
 		}
 		foreach my $row (sort keys %$removed)
 		{
@@ -121,7 +121,7 @@ sub replay
 			@$presence{qw(surely_to to)} = @$transaction{qw(from to)};
 			delete $open{$row};
 		}
-		foreach my $row (grep { $next->{$_} } keys %ended) { $ended{$row}{next} = $open{ $next->{$row} }; }
+		foreach my $row (grep { $next->{$_} } sort keys %ended) { $ended{$row}{next} = $open{ $next->{$row} }; }
 	}
 	return { by_key => \%by_key, open => \%open, detached => \@detached, problems => \@problems };
 }
@@ -163,7 +163,7 @@ sub is_justified
 		return (grep { $_ eq $key } @{ $statement->{takes} // [] })
 		  && !grep { $_->{from} < $statement->{to} && $_->{to} > $transaction->{begin} && $id >= $_->{detached}[0] && $id < $_->{detached}[1] } @{ $model->{detached} };
 	};
-	foreach my $row (keys %$added)
+	foreach my $row (sort keys %$added)
 	{
 		return 1 if $row =~ /^(\S+) \Q$key\E$/ && !$takes->($1);
 	}
@@ -300,7 +300,7 @@ sub deadlocks
 			my @members = ({ transaction => $transaction, at => $at });
 			push @members, map { partner($victim, $sql{$_}, $by_pid{$_}) // () } grep { $_ != $transaction->{pid} } sort keys %sql;
 			my %count;
-			foreach my $member (@members) { $count{$_}++ foreach keys %{ touched($model, $member) }; }
+			foreach my $member (@members) { $count{$_}++ foreach sort keys %{ touched($model, $member) }; }
 			push @deadlocks, {
 				class => join(' + ', sort map { $_->{transaction}{statements}[ $_->{at} ]{tag} } @members),
 				common => scalar(grep { $_ > 1 } values %count),
