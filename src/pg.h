@@ -125,6 +125,7 @@ extern "C" {
 #include "storage/latch.h"
 #include "storage/predicate.h"
 #include "rewrite/rewriteManip.h"
+#include "tcop/pquery.h"
 #include "tcop/tcopprot.h"
 #include "tcop/utility.h"
 #include "utils/acl.h"
