@@ -23,7 +23,7 @@ CREATE FUNCTION long(length int) RETURNS text LANGUAGE sql AS
 CREATE TABLE things (id int NOT NULL, part int NOT NULL, name text, n int) PARTITION BY LIST (part);
 CREATE TABLE things_1 PARTITION OF things (PRIMARY KEY (id)) FOR VALUES IN (1);
 CREATE TABLE things_2 PARTITION OF things (PRIMARY KEY (id)) FOR VALUES IN (2);
-INSERT INTO things SELECT i, 1 + i % 2, 'name ' || i, i FROM generate_series(1, 200) AS i;
+INSERT INTO things SELECT i, 1 + i % 2, 'name ' || i, i FROM generate_series(10, 200) AS i;
 
 SELECT format('name <> %s AND length(snapshots.word(n %% 3 + 1)) > 0 AND snapshots.word(2) = ''w1w2''', long(20000)) AS condition,
        format('(CASE WHEN name = %s THEN snapshots.word(3) ELSE snapshots.word(2) || name END)', long(20000)) AS key \gset
@@ -79,14 +79,66 @@ INSERT INTO things SELECT i, 3, 'name ' || i, i FROM generate_series(2001, 2010)
 INSERT INTO remote_snapshots.things SELECT i, 3, 'name ' || i, i FROM generate_series(2011, 2020) AS i;
 CALL index_table.drain();
 SELECT * FROM differences();
-UPDATE remote_snapshots.things SET name = 'name 3', n = 2 WHERE id = 2020;
+UPDATE remote_snapshots.things SET name = 'name 11', n = 2 WHERE id = 2020;
 UPDATE remote_snapshots.things SET name = 'other ' || id WHERE id < 2015;
 CALL index_table.drain();
 SELECT identity, error FROM index_table.undrained;
-SELECT id, name FROM things WHERE id IN (3, 2020);
-DELETE FROM things WHERE id = 3;
+SELECT id, name FROM things WHERE id IN (11, 2020);
+DELETE FROM things WHERE id = 11;
 CALL index_table.drain('things_unique');
 SELECT count(*) FROM index_table.undrained;
+SELECT * FROM differences();
+
+-- Triggers on an index table that use a shard. Where they are fired at the end of the transaction postgres_fdw may not be told of it.
+CREATE TABLE remote_snapshots.seen (name text, what text);
+CREATE FOREIGN TABLE seen (name text, what text) SERVER regress_snapshots OPTIONS (schema_name 'remote_snapshots');
+CREATE TABLE local_words (word text, what text);
+CREATE FUNCTION note_seen() RETURNS trigger LANGUAGE plpgsql AS
+    $$ BEGIN EXECUTE format('INSERT INTO snapshots.%I VALUES ($1, $2)', TG_ARGV[0]) USING NEW.id::text, TG_NAME; RETURN NULL; END $$;
+CREATE FUNCTION count_seen() RETURNS trigger LANGUAGE plpgsql AS
+    $$ BEGIN IF (SELECT count(*) FROM snapshots.seen) < 0 THEN RAISE EXCEPTION 'negative'; END IF; RETURN NULL; END $$;
+CREATE CONSTRAINT TRIGGER locally AFTER INSERT ON things_unique DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION note_seen('local_words');
+CREATE CONSTRAINT TRIGGER deferred AFTER INSERT ON things_unique DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION note_seen('seen');
+\c -
+SET client_min_messages = warning;
+SET search_path = snapshots;
+\set VERBOSITY terse
+COPY things FROM stdin;
+1	2	late	1
+\.
+SELECT count(*) FROM seen;
+-- The library is loaded by now; postgres_fdw knows of the session's transactions.
+COPY things FROM stdin;
+2	2	in time	1
+\.
+SELECT name, what FROM seen;
+SELECT word, what FROM local_words;
+DROP TRIGGER deferred ON things_unique;
+CREATE CONSTRAINT TRIGGER reading AFTER INSERT ON things_unique DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION count_seen();
+\c -
+SET client_min_messages = warning;
+SET search_path = snapshots;
+\set VERBOSITY terse
+COPY things FROM stdin;
+3	2	late	1
+\.
+\c -
+SET client_min_messages = warning;
+SET search_path = snapshots;
+\set VERBOSITY terse
+LOAD 'index_table';
+COPY things FROM stdin;
+3	2	in time, too	1
+\.
+DROP TRIGGER reading ON things_unique;
+\c -
+SET client_min_messages = warning;
+SET search_path = snapshots;
+\set VERBOSITY terse
+COPY things FROM stdin;
+4	2	here	1
+\.
+SELECT word FROM local_words ORDER BY word;
 SELECT * FROM differences();
 
 SET client_min_messages = error;

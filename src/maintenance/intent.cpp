@@ -42,7 +42,9 @@ enum class Stage {
 constinit MemoryContext memory = nullptr;
 constinit List *intents = NIL;
 constinit Stage stage = Stage::Running;
-constinit bool comes_first = false;
+
+// Of the session: whether postgres_fdw is told of commits, and after this library.
+constinit bool precedes_shards = false;
 
 void OnTransactionEvent(XactEvent event, void *);
 
@@ -53,7 +55,6 @@ void ComeFirst() {
         return;
     UnregisterXactCallback(OnTransactionEvent, nullptr);
     RegisterXactCallback(OnTransactionEvent, nullptr);
-    comes_first = true;
 }
 
 void OnStatementEnd(void *) {
@@ -197,7 +198,6 @@ void OnTransactionEvent(XactEvent event, void *) {
         memory = nullptr;
         intents = NIL;
         stage = Stage::Running;
-        comes_first = false;
         break;
     default:
         break;
@@ -207,8 +207,10 @@ void OnTransactionEvent(XactEvent event, void *) {
 } // namespace
 
 void NoteIntent(Relation rel, const Leaf *leaf, TupleTableSlot *row) {
-    if (!comes_first)
+    if (!precedes_shards && stage == Stage::Running) {
         ComeFirst();
+        precedes_shards = true;
+    }
     if (!writes_intents)
         return;
     LeafIntent *intent = FindIntent(RelationGetRelid(rel));
@@ -262,6 +264,10 @@ void PrecedeShardsAfter(MemoryContext statement) {
         MemoryContextAllocZero(statement, sizeof(MemoryContextCallback)));
     callback->func = OnStatementEnd;
     MemoryContextRegisterResetCallback(statement, callback);
+}
+
+bool IsTooLateForShards() {
+    return stage == Stage::Flushing && !precedes_shards;
 }
 
 void InitializeIntents() {

@@ -23,6 +23,11 @@ void PrecedeShards();
 // The same when memory is freed that lasts as long as the statement.
 void PrecedeShardsAfter(MemoryContext statement);
 
+// Whether postgres_fdw, if it is used now, might not be told that the transaction commits:
+// PostgreSQL is calling callbacks already, and its own may not be among them, or may have been
+// called.
+bool IsTooLateForShards();
+
 // Also carries out, before shards commit, what is captured.
 void InitializeIntents();
 
