@@ -106,6 +106,68 @@ CALL index_table.drain();
 SELECT count(*) FROM index_table.intent;
 SELECT * FROM differences();
 
+-- The first transaction of a session: postgres_fdw asks to be told of its end when it first connects to a shard, for TRUNCATE after
+-- the triggers. Intents are there before any shard commits, whoever is asked first: here one refuses in a table without index tables.
+CREATE FOREIGN TABLE elsewhere (id int, region text, note text, seen date) SERVER regress_intents_c OPTIONS (schema_name 'remote', table_name 'c');
+CREATE FUNCTION empty_two() RETURNS void LANGUAGE plpgsql AS 'BEGIN TRUNCATE people_a, people_b; END';
+SELECT add(460, NULL);
+\c -
+SET client_min_messages = warning;
+SET search_path = intents;
+LOAD 'index_table'; -- PostgreSQL 15 has no such triggers on foreign tables
+BEGIN;
+TRUNCATE people_a;
+INSERT INTO elsewhere VALUES (1, 'c', 'refuse', '2026-01-01');
+COMMIT;
+SELECT DISTINCT leaf::regclass FROM index_table.intent WHERE identities IS NULL ORDER BY 1;
+CALL index_table.drain();
+SELECT count(*) FROM index_table.intent;
+SELECT * FROM differences();
+SELECT add(470, NULL);
+\c -
+SET client_min_messages = warning;
+SET search_path = intents;
+TRUNCATE people \; INSERT INTO elsewhere VALUES (1, 'c', 'refuse', '2026-01-01');
+SELECT DISTINCT leaf::regclass FROM index_table.intent WHERE identities IS NULL ORDER BY 1;
+CALL index_table.drain();
+SELECT count(*) FROM index_table.intent;
+SELECT * FROM differences();
+SELECT add(480, NULL);
+\c -
+SET client_min_messages = warning;
+SET search_path = intents;
+LOAD 'index_table';
+BEGIN;
+SAVEPOINT a;
+SELECT empty_two();
+ROLLBACK TO a;
+SELECT empty_two();
+INSERT INTO elsewhere VALUES (1, 'c', 'refuse', '2026-01-01');
+COMMIT;
+SELECT DISTINCT leaf::regclass FROM index_table.intent WHERE identities IS NULL ORDER BY 1;
+CALL index_table.drain();
+SELECT count(*) FROM index_table.intent;
+SELECT * FROM differences();
+SELECT add(490, NULL);
+-- Rows that are changed after it.
+\c -
+SET client_min_messages = warning;
+SET search_path = intents;
+BEGIN;
+TRUNCATE people;
+INSERT INTO people VALUES (1, 'b', 'new', 'x', '2026-01-01');
+INSERT INTO elsewhere VALUES (1, 'c', 'refuse', '2026-01-01');
+COMMIT;
+SELECT DISTINCT leaf::regclass, identities IS NULL AS of_all FROM index_table.intent ORDER BY 1;
+CALL index_table.drain();
+SELECT count(*) FROM index_table.intent;
+SELECT * FROM differences();
+TRUNCATE people;
+SELECT count(*) FROM index_table.intent;
+SELECT * FROM differences();
+DROP FOREIGN TABLE elsewhere;
+SELECT add(495, NULL);
+
 -- Columns by which not every index table finds rows any more: the partition is read as a whole.
 DELETE FROM recomputation WHERE index_table = 'people_by_email'::regclass;
 SELECT index_table.drop('people_by_email');
@@ -181,6 +243,45 @@ RESET index_table.enable_scan;
 RESET DateStyle;
 RESET TimeZone;
 RESET extra_float_digits;
+
+-- Identities so long that an intent is toasted.
+CREATE TABLE papers (region text NOT NULL, id text NOT NULL, note text) PARTITION BY LIST (region);
+CREATE TABLE remote.papers (region text NOT NULL, id text PRIMARY KEY, note text);
+CREATE FOREIGN TABLE papers_a PARTITION OF papers FOR VALUES IN ('a') SERVER regress_intents_a OPTIONS (schema_name 'remote', table_name 'papers');
+CREATE FUNCTION long(n int, length int) RETURNS text LANGUAGE sql AS
+    $$ SELECT string_agg(md5(n || ' ' || i), '') FROM generate_series(1, length / 32) AS i $$;
+SELECT index_table.create('papers', 'note', identity => 'id');
+INSERT INTO recomputation VALUES ('papers_by_note', 'note, partition_id, id', 'papers b', 'true');
+INSERT INTO papers SELECT 'a', long(n, n), 'note ' || n FROM unnest('{32, 1568, 1600, 1984, 2016, 2048, 2400, 2592}'::int[]) AS n;
+INSERT INTO papers VALUES ('a', repeat('again ', 20000), 'compressed');
+SELECT count(*) FROM index_table.intent;
+SELECT * FROM differences();
+CREATE FOREIGN TABLE elsewhere (id int, region text, note text, seen date) SERVER regress_intents_c OPTIONS (schema_name 'remote', table_name 'c');
+CREATE FOREIGN TABLE elsewhere_too (id int, region text, note text, seen date) SERVER regress_intents_b OPTIONS (schema_name 'remote', table_name 'b');
+BEGIN;
+UPDATE papers SET note = 'new ' || note;
+DELETE FROM papers WHERE id = long(2400, 2400);
+INSERT INTO papers SELECT 'a', long(n, n), 'note ' || n FROM unnest('{2304, 2336}'::int[]) AS n;
+INSERT INTO elsewhere VALUES (1, 'c', 'refuse', '2026-01-01');
+COMMIT;
+SELECT count(*), count(DISTINCT v), sum(DISTINCT length(v)) FROM index_table.intent, unnest(identities) AS v;
+SELECT pg_relation_size(reltoastrelid) > 0 AS toasted FROM pg_class WHERE oid = 'index_table.intent'::regclass;
+VACUUM index_table.intent;
+CALL index_table.drain();
+SELECT count(*) FROM index_table.intent;
+SELECT * FROM differences();
+BEGIN;
+DELETE FROM papers;
+INSERT INTO elsewhere_too VALUES (1, 'c', 'refuse', '2026-01-01');
+COMMIT;
+VACUUM index_table.intent;
+SELECT count(DISTINCT v) >= 9 AS all_noted FROM index_table.intent, unnest(identities) AS v;
+CALL index_table.drain();
+SELECT count(*) FROM index_table.intent;
+SELECT * FROM differences();
+DELETE FROM papers;
+SELECT count(*) FROM index_table.intent;
+SELECT * FROM differences();
 
 -- Without them a failure is left to verify() and repair().
 SET index_table.shard_intents = off;

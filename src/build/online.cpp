@@ -21,8 +21,11 @@ constexpr int kRetryDelay = 100;
 
 constinit int build_delay = 0; // milliseconds between transactions
 
-// The index table, for the transaction that has just begun.
+// The index table, for the transaction that has just begun. Gives it a snapshot, which a procedure
+// that has committed does not have: functions in keys and predicates, and toasted columns of
+// catalogs, need one.
 const IndexTable *Reopen(Oid relid) {
+    EnsurePortalSnapshotExists();
     const IndexTable *table = FindIndexTable(relid);
     if (!table || !OidIsValid(table->log))
         ereport(ERROR,
@@ -306,10 +309,9 @@ void Index(Oid relid) {
 // With writers locked out: what is left of the log, and the end of it. False where a partition came
 // meanwhile, which is to be loaded first, or somebody reads the log: writers must not wait for
 // that.
-bool Complete(Oid relid) {
+bool Complete(Oid relid, Oid base) {
+    LockOutWriters(base); // without a snapshot, for which others may wait
     const IndexTable *table = Reopen(relid);
-    LockOutWriters(table->base);
-    table = Reopen(relid);
     Oid leaf;
     if (FindUnloaded(table, &leaf) != 0)
         return false;
@@ -398,6 +400,7 @@ void BuildConcurrently(Oid relid) {
     // nobody drops the index table under it.
     LockRelId lock = {.relId = relid, .dbId = MyDatabaseId};
     LockRelationIdForSession(&lock, ShareUpdateExclusiveLock);
+    Oid base = Reopen(relid)->base;
     Commit();
     for (;;) {
         while (LoadNext(relid))
@@ -406,7 +409,7 @@ void BuildConcurrently(Oid relid) {
         Index(relid);
         Commit();
         CatchUpAndCommit(relid);
-        bool complete = Complete(relid);
+        bool complete = Complete(relid, base);
         Commit();
         if (complete)
             break;

@@ -435,6 +435,7 @@ void FollowTruncate(List *foreign, List *numbers) {
         if (number && number->id == lfirst_int(before))
             RenumberTruncated(lfirst_oid(cell));
     }
+    PrecedeShards();
 }
 
 namespace {
@@ -491,6 +492,8 @@ SQL_FUNCTION(index_table_announce) {
         return PointerGetDatum(nullptr);
     }
     FlushChanges();
+    // The function's own memory is reset sooner than what it belongs to.
+    PrecedeShardsAfter(MemoryContextGetParent(CurrentMemoryContext));
     RenumberTruncated(relid);
     if (trigger->tg_relation->rd_rel->relkind == RELKIND_PARTITIONED_TABLE)
         RenumberForeignChildren(relid);

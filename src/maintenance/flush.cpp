@@ -244,18 +244,6 @@ void OnProcessUtility(PlannedStmt *statement, const char *text, bool read_only,
         FlushIfNeeded(false);
 }
 
-void OnTransactionEvent(XactEvent event, void *) {
-    switch (event) {
-    case XACT_EVENT_PRE_COMMIT:
-    case XACT_EVENT_PRE_PREPARE:
-        // Logical replication's workers run triggers outside of the executor and COPY.
-        FlushBeforeCommit();
-        break;
-    default:
-        break;
-    }
-}
-
 } // namespace
 
 // By now PostgreSQL has fired what was deferred, for the last time: not what this flush may defer.
@@ -298,7 +286,6 @@ void InitializeFlush() {
     ExecutorFinish_hook = OnExecutorFinish;
     previous_utility = ProcessUtility_hook;
     ProcessUtility_hook = OnProcessUtility;
-    RegisterXactCallback(OnTransactionEvent, nullptr);
 }
 
 void InitializeMaintenance() {

@@ -8,7 +8,7 @@ namespace index_table {
 namespace {
 
 constexpr int kMaxRows = 100000;   // of a partition; with more, all of it is read again
-constexpr Size kTupleBytes = 1600; // of identities in a tuple: nothing is toasted
+constexpr Size kTupleBytes = 1600; // of identities in a tuple: it is toasted if one alone is long
 constexpr int kMaxTexts = kTupleBytes / VARHDRSZ + INDEX_MAX_KEYS;
 enum { kLeaf, kColumns, kIdentities, kSettledAfter, kAttributes };
 
@@ -32,18 +32,33 @@ struct LeafIntent {
     int capacity;
 };
 
+enum class Stage {
+    Running,
+    Flushing,   // before the commit; callbacks are being called, and must stay as they are
+    Committing, // intents were written, shards may have committed
+};
+
 // Of the transaction.
 constinit MemoryContext memory = nullptr;
 constinit List *intents = NIL;
-constinit bool is_committing = false;
+constinit Stage stage = Stage::Running;
+
+// Of the session: whether postgres_fdw is told of commits, and after this library.
+constinit bool precedes_shards = false;
 
 void OnTransactionEvent(XactEvent event, void *);
 
 // postgres_fdw commits on shards when it is told that the transaction is about to commit. Those who
-// registered last are told first; it did before the first row of a shard was changed.
+// registered last are told first; it does when the session first connects to a shard.
 void ComeFirst() {
+    if (stage != Stage::Running)
+        return;
     UnregisterXactCallback(OnTransactionEvent, nullptr);
     RegisterXactCallback(OnTransactionEvent, nullptr);
+}
+
+void OnStatementEnd(void *) {
+    PrecedeShards();
 }
 
 LeafIntent *FindIntent(Oid leaf) {
@@ -51,12 +66,9 @@ LeafIntent *FindIntent(Oid leaf) {
     foreach (cell, intents)
         if (static_cast<LeafIntent *>(lfirst(cell))->leaf == leaf)
             return static_cast<LeafIntent *>(lfirst(cell));
-    if (!memory) {
+    if (!memory)
         memory = AllocSetContextCreate(TopTransactionContext, "index_table intents",
                                        ALLOCSET_DEFAULT_SIZES);
-        if (!is_committing)
-            ComeFirst();
-    }
     MemoryContext caller = MemoryContextSwitchTo(memory);
     LeafIntent *intent = palloc0_object(LeafIntent);
     intent->leaf = leaf;
@@ -111,7 +123,7 @@ bool IsLast(const LeafIntent *intent, const Datum *values) {
     return true;
 }
 
-// Seen by all at once, and deleted by this transaction.
+// Seen by all at once, and deleted by this transaction; what is toasted of it, too.
 void InsertDeleted(Relation rel, Datum *values, bool *nulls) {
     HeapTuple tuple = heap_form_tuple(RelationGetDescr(rel), values, nulls);
     CommandId command = GetCurrentCommandId(true);
@@ -151,6 +163,7 @@ void WriteIntents() {
     if (intents == NIL)
         return;
     MemoryContext caller = MemoryContextSwitchTo(memory);
+    PushActiveSnapshot(GetTransactionSnapshot()); // for toasting, and for output functions
     Relation rel = table_open(ExtensionRelation("intent"), RowExclusiveLock);
     int level = BeginTransmission();
     ListCell *cell;
@@ -158,6 +171,7 @@ void WriteIntents() {
         WriteIntent(rel, static_cast<LeafIntent *>(lfirst(cell)));
     EndTransmission(level);
     table_close(rel, NoLock);
+    PopActiveSnapshot();
     // Whatever synchronous_commit says: shards are about to commit.
     XLogFlush(XactLastRecEnd);
     intents = NIL;
@@ -169,16 +183,21 @@ void OnTransactionEvent(XactEvent event, void *) {
     switch (event) {
     case XACT_EVENT_PRE_COMMIT:
         // What raises an error must do so before shards commit.
+        stage = Stage::Flushing;
         FlushBeforeCommit();
-        is_committing = true;
+        stage = Stage::Committing;
         WriteIntents();
+        break;
+    case XACT_EVENT_PRE_PREPARE:
+        stage = Stage::Flushing;
+        FlushBeforeCommit();
         break;
     case XACT_EVENT_COMMIT:
     case XACT_EVENT_ABORT:
     case XACT_EVENT_PREPARE:
         memory = nullptr;
         intents = NIL;
-        is_committing = false;
+        stage = Stage::Running;
         break;
     default:
         break;
@@ -188,6 +207,10 @@ void OnTransactionEvent(XactEvent event, void *) {
 } // namespace
 
 void NoteIntent(Relation rel, const Leaf *leaf, TupleTableSlot *row) {
+    if (!precedes_shards && stage == Stage::Running) {
+        ComeFirst();
+        precedes_shards = true;
+    }
     if (!writes_intents)
         return;
     LeafIntent *intent = FindIntent(RelationGetRelid(rel));
@@ -219,7 +242,7 @@ void NoteIntent(Relation rel, const Leaf *leaf, TupleTableSlot *row) {
         intent->all = intent->count / count > kMaxRows;
     }
     MemoryContextSwitchTo(caller);
-    if (is_committing)
+    if (stage == Stage::Committing)
         WriteIntents();
 }
 
@@ -227,8 +250,24 @@ void NoteIntentOfAll(Oid leaf) {
     if (!writes_intents)
         return;
     FindIntent(leaf)->all = true;
-    if (is_committing)
+    if (stage == Stage::Committing)
         WriteIntents();
+}
+
+void PrecedeShards() {
+    if (memory)
+        ComeFirst();
+}
+
+void PrecedeShardsAfter(MemoryContext statement) {
+    MemoryContextCallback *callback = static_cast<MemoryContextCallback *>(
+        MemoryContextAllocZero(statement, sizeof(MemoryContextCallback)));
+    callback->func = OnStatementEnd;
+    MemoryContextRegisterResetCallback(statement, callback);
+}
+
+bool IsTooLateForShards() {
+    return stage == Stage::Flushing && !precedes_shards;
 }
 
 void InitializeIntents() {

@@ -13,12 +13,22 @@
 
 namespace index_table {
 
-// A row of a foreign partition whose entries the current transaction changes. The columns of every
-// identity are there.
+// A row of a foreign partition that the current transaction has changed on the shard, and whose
+// entries it changes. The columns of every identity are there.
 void NoteIntent(Relation rel, const Leaf *leaf, TupleTableSlot *row);
-// Rows of a foreign partition that are not named, by TRUNCATE.
+// Rows of a foreign partition that are not named, by TRUNCATE. REQUIRES PrecedeShards() once shards
+// were told of it: none may have been reached by the session before.
 void NoteIntentOfAll(Oid leaf);
+void PrecedeShards();
+// The same when memory is freed that lasts as long as the statement.
+void PrecedeShardsAfter(MemoryContext statement);
 
+// Whether postgres_fdw, if it is used now, might not be told that the transaction commits:
+// PostgreSQL is calling callbacks already, and its own may not be among them, or may have been
+// called.
+bool IsTooLateForShards();
+
+// Also carries out, before shards commit, what is captured.
 void InitializeIntents();
 
 } // namespace index_table

@@ -1,6 +1,8 @@
 #include "shard/writes.h"
 
 #include "catalog/definition.h"
+#include "maintenance/intent.h"
+#include "shard/connection.h"
 
 namespace index_table {
 namespace {
@@ -26,7 +28,31 @@ void NoteWrite(Oid relid) {
     }
 }
 
+// Triggers of owners that are fired by the last flush of a transaction, when a session has loaded
+// the library in mid-statement, or replicates.
+void CheckMayReach(Oid relid) {
+    if (!IsTooLateForShards() || !OidIsValid(relid))
+        return;
+    ListCell *cell;
+    foreach (cell, find_all_inheritors(relid, NoLock, nullptr))
+        if (IsForeign(lfirst_oid(cell)) && IsOfPostgres(lfirst_oid(cell)))
+            ereport(ERROR,
+                    (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+                     errmsg("cannot use foreign table \"%s\" in a trigger of an index table when "
+                            "the transaction is about to commit",
+                            get_rel_name(lfirst_oid(cell))),
+                     errdetail("The session had not loaded the library when the statement began, "
+                               "or it replicates."),
+                     errhint("Have it loaded before: set session_preload_libraries to "
+                             "index_table.")));
+}
+
 void OnExecutorStart(QueryDesc *query, int flags) {
+    if (IsTooLateForShards()) {
+        ListCell *cell;
+        foreach (cell, query->plannedstmt->rtable)
+            CheckMayReach(lfirst_node(RangeTblEntry, cell)->relid);
+    }
     if (!(flags & EXEC_FLAG_EXPLAIN_ONLY)) {
         const PlannedStmt *plan = query->plannedstmt;
         ListCell *cell;
@@ -49,12 +75,18 @@ void OnProcessUtility(PlannedStmt *statement, const char *text, bool read_only,
         MayHaveWrittenToShards();
     if (IsA(command, CopyStmt)) {
         CopyStmt *copy = reinterpret_cast<CopyStmt *>(command);
-        if (copy->is_from && copy->relation)
-            NoteWrite(RangeVarGetRelid(copy->relation, NoLock, true));
+        if (copy->is_from && copy->relation) {
+            Oid relid = RangeVarGetRelid(copy->relation, NoLock, true);
+            CheckMayReach(relid);
+            NoteWrite(relid);
+        }
     } else if (IsA(command, TruncateStmt)) {
         ListCell *cell;
-        foreach (cell, reinterpret_cast<TruncateStmt *>(command)->relations)
-            NoteWrite(RangeVarGetRelid(lfirst_node(RangeVar, cell), NoLock, true));
+        foreach (cell, reinterpret_cast<TruncateStmt *>(command)->relations) {
+            Oid relid = RangeVarGetRelid(lfirst_node(RangeVar, cell), NoLock, true);
+            CheckMayReach(relid);
+            NoteWrite(relid);
+        }
     }
     if (previous_utility)
         previous_utility(statement, text, read_only, context, params, environment, receiver,
