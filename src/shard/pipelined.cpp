@@ -25,7 +25,7 @@ void Send(PipelinedAsk *ask, Oid user) {
     ask->connection = OpenConnection(ask->table, user);
     LetEndWithTransaction(ask->connection);
     SendRepeatedly(ask->connection, ask->sql, ask->parameter_count, ask->values);
-    PQsetSingleRowMode(LibpqConnection(ask->connection));
+    TakeRowByRow(ask->connection);
 }
 
 struct Run {
@@ -117,15 +117,15 @@ void Advance(const Run *run, PipelinedAsk *ask) {
         OnLost(run, ask);
         return;
     }
-    while (!ask->is_done && !PQisBusy(conn)) {
-        run->holder->result = PQgetResult(conn);
-        if (!run->holder->result) {
-            if (PQstatus(conn) != CONNECTION_OK) {
+    for (;;) {
+        Arrival arrival = TakeArrival(ask->connection, &run->holder->result);
+        if (arrival == Arrival::Nothing)
+            return;
+        if (arrival == Arrival::End) {
+            if (PQstatus(conn) != CONNECTION_OK)
                 OnLost(run, ask);
-                return;
-            }
-            NoteReceived(ask->connection);
-            ask->is_done = true;
+            else
+                ask->is_done = true;
             return;
         }
         bool goes_on = TakeResult(run, ask);
