@@ -66,12 +66,13 @@ void OnLost(const Run *run, PipelinedAsk *ask) {
 // --- Taking what comes -------------------------------------------------------
 
 // Whether what was asked can be had by asking otherwise: columns that are joined by UNION ALL have
-// different types in different tables, or a plan that the server has kept is outdated.
+// different types in different tables, a plan that the server has kept is outdated, or reading
+// writes (a policy that takes notes, say), which a transaction that will be rolled back must not.
 bool CanBeAskedOtherwise(PipelinedAsk *ask, const PGresult *result) {
     const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
     return ForgetPlans(ask->connection, state) ||
            (state && (strcmp(state, "42804") == 0 || strcmp(state, "42846") == 0 ||
-                      strcmp(state, "42P21") == 0));
+                      strcmp(state, "42P21") == 0 || strcmp(state, "25006") == 0));
 }
 
 void TakeRows(const Run *run, PipelinedAsk *ask, const PGresult *result) {

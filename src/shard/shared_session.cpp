@@ -18,6 +18,8 @@ constexpr char kOwnSettings[] = "SELECT " INDEX_TABLE_SHARD_SETTINGS(
     "true") ", "
             "pg_catalog.set_config('session_authorization', NULL, true), "
             "pg_catalog.set_config('role', NULL, true), "
+            "pg_catalog.set_config('statement_timeout', NULL, true), "
+            "pg_catalog.set_config('lock_timeout', NULL, true), "
             "pg_catalog.set_config('client_encoding', $1, true), "
             "CASE WHEN $2::pg_catalog.bool THEN "
             "pg_catalog.set_config('client_connection_check_interval', '2s', true) END";

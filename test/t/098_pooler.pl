@@ -43,6 +43,7 @@ sub start_pooler
 [databases]
 two = host=$host port=$port dbname=postgres pool_size=2
 one = host=$host port=$port dbname=postgres pool_size=1
+session = host=$host port=$port dbname=postgres pool_size=9 pool_mode=session
 [pgbouncer]
 listen_addr =
 listen_port = $pool_port
@@ -76,7 +77,8 @@ my %columns = (
 	ta => 'id int, k text, v text',
 	tb => 'id int, k text, v text',
 	tc => 'id bigint, k text, at timestamptz, d date, took interval, f float8, b bytea, tags text[], cash money',
-	tr => 'id int, k text, v text');
+	tr => 'id int, k text, v text',
+	tw => 'id int, k text, v text');
 
 sub tables_sql
 {
@@ -100,6 +102,10 @@ foreach my $table (sort keys %columns)
 }
 # Rows that one sees are up to a setting: those of others are not there.
 $of_shard .= "ALTER TABLE tr_$_ ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY; CREATE POLICY p ON tr_$_ USING (coalesce(current_setting('app.tenant', true), '') IN ('', 'all'));" foreach 0 .. 1;
+# Whoever reads these rows is noted.
+$of_shard .= q{CREATE TABLE seen (id int);
+CREATE FUNCTION see(id int) RETURNS boolean LANGUAGE plpgsql AS 'BEGIN INSERT INTO seen VALUES (id); RETURN true; END';};
+$of_shard .= "ALTER TABLE tw_$_ ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY; CREATE POLICY p ON tw_$_ USING (see(id));" foreach 0 .. 1;
 $of_shard .= "CREATE INDEX ON tc_$_ USING gin (tags);" foreach 0 .. 1;
 $of_shard .= gate_sql('tb_0');
 # What a search_path could lead to.
@@ -131,7 +137,9 @@ $coordinator->safe_psql('postgres', q{
 	SELECT index_table.create('pooled.ta', 'k', identity => 'id');
 	SELECT index_table.create('pooled.tb', 'k', identity => 'id');
 	SELECT index_table.create('pooled.tc', 'k', identity => 'id');
-	SELECT index_table.create('pooled.tr', 'k', identity => 'id');});
+	INSERT INTO direct.tw SELECT i, 'k' || i % 60, 'tw ' || i FROM generate_series(1, 120) AS i;
+	SELECT index_table.create('pooled.tr', 'k', identity => 'id');
+	SELECT index_table.create('pooled.tw', 'k', identity => 'id');});
 $coordinator->safe_psql('postgres', oracle_sql(map { describe(name => "pooled.${_}_by_k", base => "pooled.$_", key => ['b.k'], copies => ['id'], identity => 1) } sort keys %columns));
 
 # --- Asking ---------------------------------------------------------------------------
@@ -271,9 +279,12 @@ is(join(' ', executed($log)), '', 'no statement has a name behind a pooler');
 # One server connection for all.
 $coordinator->safe_psql('postgres', "ALTER SERVER pooled OPTIONS (SET dbname 'one')");
 my $reader = open_reader();
-my @every = (map { "SELECT * FROM $_ WHERE k IN ('k1', 'k7', 'k59')" } sort keys %columns);
+my @every = (map { "SELECT * FROM $_ WHERE k IN ('k1', 'k7', 'k59')" } grep { $_ ne 'tw' } sort keys %columns);
 push @every, "SELECT id, v FROM ta WHERE k = 'k7' AND v = 'ta 7'", map { random_query() } 1 .. 12;
 all_right('before anything is left behind', $reader, @every, @every);
+$shard->safe_psql('postgres', 'TRUNCATE seen');
+is(ask($reader, "SELECT v FROM tw WHERE k = 'k7' ORDER BY id"), "tw 7\ntw 67\n", 'rows whose policy writes');
+isnt($shard->safe_psql('postgres', 'SELECT count(*) FROM seen'), '0', 'and has written');
 my $before = tenant('one', 'SELECT name, setting FROM pg_settings WHERE source = $$session$$ ORDER BY name');
 all_right('again', $reader, @every);
 is(tenant('one', 'SELECT name, setting FROM pg_settings WHERE source = $$session$$ ORDER BY name'), $before, 'nothing of ours is left behind');
@@ -369,6 +380,8 @@ $reader = open_reader();
 all_right('after sweeping', $reader, @every, "SELECT * FROM tb WHERE k = 'crashed'");
 tenant('two', 'DISCARD ALL') foreach 1 .. 4;
 oracle_ok($coordinator, 'postgres', 'in step, through the pooler', 0);
+$coordinator->safe_psql('postgres', "ALTER SERVER pooled OPTIONS (SET dbname 'session')");
+all_right('sessions that are pooled whole', $reader, @every);
 close_session($reader);
 stop_running();
 
