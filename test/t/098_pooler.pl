@@ -104,7 +104,7 @@ foreach my $table (sort keys %columns)
 $of_shard .= "ALTER TABLE tr_$_ ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY; CREATE POLICY p ON tr_$_ USING (coalesce(current_setting('app.tenant', true), '') IN ('', 'all'));" foreach 0 .. 1;
 # Whoever reads these rows is noted.
 $of_shard .= q{CREATE TABLE seen (id int);
-CREATE FUNCTION see(id int) RETURNS boolean LANGUAGE plpgsql AS 'BEGIN INSERT INTO seen VALUES (id); RETURN true; END';};
+CREATE FUNCTION see(id int) RETURNS boolean LANGUAGE plpgsql AS 'BEGIN INSERT INTO public.seen VALUES (id); RETURN true; END';};
 $of_shard .= "ALTER TABLE tw_$_ ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY; CREATE POLICY p ON tw_$_ USING (see(id));" foreach 0 .. 1;
 $of_shard .= "CREATE INDEX ON tc_$_ USING gin (tags);" foreach 0 .. 1;
 $of_shard .= gate_sql('tb_0');
