@@ -77,11 +77,17 @@ is_complete() {
 # want_extension NAME PACKAGE: another extension, VERSION in the name of its package standing for the
 # server's, without which some tests are left out. It is installed where that is possible.
 want_extension() {
-    local package=${2/VERSION/$(version_of "$PG_CONFIG")}
-    [ ! -f "$("$PG_CONFIG" --sharedir)/extension/$1.control" ] && have apt-get && find_root || return 0
-    is_available "$package" || update_package_lists >/dev/null 2>&1 || true
-    if is_available "$package"; then
-        (missing=("$package"); install_missing) || say "$package could not be installed: tests go without"
+    [ -f "$("$PG_CONFIG" --sharedir)/extension/$1.control" ] || want_package "${2/VERSION/$(version_of "$PG_CONFIG")}"
+}
+
+# want_program PACKAGE: the same for a program of the package's name.
+want_program() { PATH=$PATH:/usr/sbin have "$1" || want_package "$1"; }
+
+want_package() {
+    have apt-get && find_root || return 0
+    is_available "$1" || update_package_lists >/dev/null 2>&1 || true
+    if is_available "$1"; then
+        (missing=("$1"); install_missing) || say "$1 could not be installed: tests go without"
     fi
 }
 
@@ -131,8 +137,8 @@ update_package_lists() {
 }
 
 # Installs what require* found missing. When first installed, Debian's PostgreSQL
-# creates a cluster and starts all there are: both are prevented, for this
-# installation only, and existing clusters are left as they are.
+# creates a cluster and starts all there are, and others start as services: all of that is
+# prevented, for this installation only, and existing clusters are left as they are.
 install_missing() {
     local package
     [ ${#missing[@]} -gt 0 ] || return 0
@@ -167,7 +173,7 @@ install_script='
     trap "exit 130" INT TERM HUP
     [ -d "$conf_dir" ] || { made_dir=1; mkdir -p "$conf_dir"; }
     echo "create_main_cluster = false" >"$conf"
-    if [ ! -e "$policy" ] && ls -d /etc/postgresql/*/* >/dev/null 2>&1; then
+    if [ ! -e "$policy" ]; then
         made_policy=1
         printf "#!/bin/sh\nexit 101\n" >"$policy"
         chmod 755 "$policy"

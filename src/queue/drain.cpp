@@ -241,10 +241,12 @@ bool DrainLeaf(Oid leaf, bool warn) {
         MemoryContextSwitchTo(memory);
         if (outcome.batch.number_count == 0 && !outcome.again)
             break;
-        error = TryInSubtransaction([&] { DiscardBatch(&outcome.queue, outcome.batch); });
+        bool discarded = false;
+        error =
+            TryInSubtransaction([&] { discarded = DiscardBatch(&outcome.queue, outcome.batch); });
         if (error)
             break;
-        if (outcome.again || MadeProgress(outcome.batch))
+        if (outcome.again || (discarded && MadeProgress(outcome.batch)))
             tries = 0;
         else {
             tries++;

@@ -6,9 +6,12 @@
 namespace index_table {
 namespace {
 
-// What stands for one session of a server: a number read in another may be another's.
-constexpr char kSession[] =
-    "pg_backend_pid() || ' ' || extract(epoch FROM pg_postmaster_start_time())";
+// What stands for one life of a server: transactions may be lost where it ends, and a number read
+// in another stand for another change. A server that begins anew without its postmaster, after one
+// of its processes has crashed, begins its statistics anew, too. No session is named: a pooler
+// lends another for each transaction.
+constexpr char kLife[] = "extract(epoch FROM pg_postmaster_start_time()) || ' ' || "
+                         "extract(epoch FROM pg_stat_get_bgwriter_stat_reset_time())";
 
 AttrNumber FindRemoteColumn(Relation rel, const char *name) {
     for (int attno = 1; attno <= RelationGetNumberOfAttributes(rel); attno++)
@@ -146,19 +149,19 @@ bool OpenShard(ShardQueue *queue, Relation rel, const Leaf *leaf, Oid user, List
 QueueBatch ReadBatch(const ShardQueue *queue, int size) {
     StringInfoData sql;
     initStringInfo(&sql);
-    appendStringInfo(&sql, "SELECT %s, p.number, p.reload", kSession);
+    appendStringInfo(&sql, "SELECT %s, p.number, p.reload", kLife);
     for (int i = 1; i <= queue->identity_count; i++)
         appendStringInfo(&sql, ", p.identity[%d]", i);
     appendStringInfo(&sql, "%s FROM index_table.pending(NULL::%s, %s, %d) AS p ORDER BY p.number",
                      ListColumns(queue, "(p.entity)"), queue->table,
                      quote_literal_cstr(queue->table), size);
     PGresult *result = Execute(queue->connection, sql.data, 0, nullptr);
-    constexpr int kSessionColumn = 0, kNumber = 1, kReload = 2, kIdentity = 3;
+    constexpr int kLifeColumn = 0, kNumber = 1, kReload = 2, kIdentity = 3;
     QueueBatch batch = {};
     int count = PQntuples(result);
     if (count == 0)
         return batch;
-    batch.session = pstrdup(ResultValue(result, 0, kSessionColumn));
+    batch.life = pstrdup(ResultValue(result, 0, kLifeColumn));
     batch.numbers = palloc_array(int64, count);
     batch.rows = palloc_array(QueuedRow, count);
     for (int i = 0; i < count; i++) {
@@ -235,7 +238,7 @@ char *IdentityText(const ShardQueue *queue, const QueuedRow &row) {
     return OidOutputFunctionCall(F_ARRAY_OUT, PointerGetDatum(array));
 }
 
-void DiscardBatch(const ShardQueue *queue, const QueueBatch &batch) {
+bool DiscardBatch(const ShardQueue *queue, const QueueBatch &batch) {
     StringInfoData numbers;
     initStringInfo(&numbers);
     int row = 0; // rows come in the order of their numbers
@@ -247,13 +250,14 @@ void DiscardBatch(const ShardQueue *queue, const QueueBatch &batch) {
             appendStringInfo(&numbers, "%c" INT64_FORMAT, numbers.len == 0 ? '{' : ',', number);
     }
     if (numbers.len == 0)
-        return;
+        return true;
     appendStringInfoChar(&numbers, '}');
-    const char *values[] = {queue->table, numbers.data, batch.session};
-    Execute(
+    const char *values[] = {queue->table, numbers.data, batch.life};
+    PGresult *result = ExecuteWriting(
         queue->connection,
-        psprintf("SELECT index_table.discard($1::regclass, $2::bigint[]) WHERE %s = $3", kSession),
-        3, values);
+        psprintf("SELECT index_table.discard($1::regclass, $2::bigint[]) WHERE %s = $3", kLife), 3,
+        values);
+    return PQntuples(result) > 0;
 }
 
 } // namespace index_table

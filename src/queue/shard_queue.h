@@ -35,7 +35,7 @@ struct QueuedRow {
 };
 
 struct QueueBatch {
-    const char *session; // of the server, in which its numbers may be discarded
+    const char *life; // of the server, in which its numbers may be discarded
     int number_count;
     int64 *numbers; // each once
     bool reload;    // rows came or went that are not among `rows`
@@ -61,7 +61,8 @@ QueuedRow ReadRow(const ShardQueue *queue, List *identity);
 QueuedRow *ReadRows(const ShardQueue *queue, const char *const *identities, int *count);
 // Text of an identity, as an array of text.
 char *IdentityText(const ShardQueue *queue, const QueuedRow &row);
-// Removes the numbers of a batch from the queue, those of rows that are contended excepted.
-void DiscardBatch(const ShardQueue *queue, const QueueBatch &batch);
+// Removes the numbers of a batch from the queue, those of rows that are contended excepted. False
+// where the server is another by now, or has crashed: what was read is to be read again.
+bool DiscardBatch(const ShardQueue *queue, const QueueBatch &batch);
 
 } // namespace index_table

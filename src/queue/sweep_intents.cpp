@@ -133,7 +133,8 @@ bool IsSettled(ShardConnection *connection, Intents *intents) {
         if (!is_true(result, 1))
             return is_true(result, 0);
     }
-    PGresult *result = Execute(connection, "SELECT pg_catalog.pg_current_xact_id()", 0, nullptr);
+    PGresult *result =
+        ExecuteWriting(connection, "SELECT pg_catalog.pg_current_xact_id()", 0, nullptr);
     intents->settled_after = pstrdup(ResultValue(result, 0, 0));
     if (is_true(ask(), 0))
         return true;

@@ -2,6 +2,7 @@
 
 #include "compat/compat.h"
 #include "shard/connection_options.h"
+#include "shard/shared_session.h"
 
 namespace index_table {
 
@@ -18,8 +19,14 @@ struct ShardConnection {
     PGconn *conn;         // null: none
     MemoryContext memory; // of the statements; null: none was sent repeatedly
     HTAB *statements;     // Statement
-    int last_number;
-    bool sends_prepared; // what was sent is one of those
+    uint8 secret[16];     // of the connection: nobody can foretell the names of its statements
+    TimestampTz started;  // connecting
+    bool is_shared;       // its session on the shard is not this session's own
+    bool is_distrusted;   // its session seemed its own, and was not
+    bool checks_client;   // the shard can look after its client
+    bool sends_prepared;  // what was sent is one of the statements
+    bool sends_shared;    // what was sent is answered by:
+    SharedAnswer answer;
     bool is_outdated;
     bool keeps; // as the server's option keep_connections says
     bool ends;  // with the transaction
@@ -31,14 +38,17 @@ struct ShardConnection {
 
 namespace {
 
-// A statement that was sent repeatedly; its number names what was prepared of it.
+// A statement that was sent repeatedly.
 struct Statement {
     uint64 hash; // of its text; hash key
     char *sql;
-    int number;
     int uses;
     bool is_prepared;
+    char name[NAMEDATALEN]; // on the shard, where it is prepared
 };
+
+constexpr char kDuplicateStatement[] = "42P05";
+constexpr char kNoSuchStatement[] = "26000";
 
 constinit ShardConnection *connections = nullptr;
 constinit int connect_timeout = 10000; // milliseconds; 0: none
@@ -113,6 +123,7 @@ void Connect(ShardConnection *self, const ConnectionOptions &options) {
                         errdetail("There are too many open files on the local server."),
                         errhint("Raise the server's max_files_per_process and/or \"ulimit -n\" "
                                 "limits.")));
+    self->started = GetCurrentTimestamp();
     self->conn = PQconnectStartParams(options.keywords, options.values, 0);
     if (!self->conn) {
         ReleaseExternalFD();
@@ -145,20 +156,44 @@ void Connect(ShardConnection *self, const ConnectionOptions &options) {
 }
 
 // What postgres_fdw sets, so that values mean the same; and that the shard gives up a statement
-// when this session has closed the connection.
+// when this session has closed the connection. Where the process on the shard is not the one that
+// has answered at first, nothing is set: a pooler lends out sessions there. A pooler that passes
+// the number of a process on would lend one that was there before this session began to connect.
 void Configure(ShardConnection *self) {
     MemoryContext memory =
         AllocSetContextCreate(CurrentMemoryContext, "index_table connecting", ALLOCSET_SMALL_SIZES);
     MemoryContext caller = MemoryContextSwitchTo(memory);
-    Execute(self,
-            "SELECT pg_catalog.set_config(n, v, false) FROM (VALUES ('search_path', 'pg_catalog'), "
-            "('timezone', 'UTC'), ('datestyle', 'ISO'), ('intervalstyle', 'postgres'), "
-            "('extra_float_digits', '3')) AS s (n, v) UNION ALL "
-            "SELECT pg_catalog.set_config(name, '2s', false) FROM pg_catalog.pg_settings "
-            "WHERE name = 'client_connection_check_interval' AND max_val <> '0'",
-            0, nullptr);
+    const char *process = psprintf("%d", PQbackendPID(self->conn));
+    self->is_shared = false; // sent as it is: nothing else is known yet
+    PGresult *result = Execute(
+        self,
+        "SELECT s.is_own, s.checks_client, extract(epoch FROM pg_catalog.clock_timestamp() "
+        "OPERATOR(pg_catalog.-) a.backend_start), CASE WHEN s.is_own THEN "
+        "ROW(" INDEX_TABLE_SHARD_SETTINGS(
+            "false") ") END, CASE WHEN s.is_own AND s.checks_client "
+                     "THEN pg_catalog.set_config('client_connection_check_interval', '2s', false) "
+                     "END "
+                     "FROM (SELECT pg_catalog.pg_backend_pid() OPERATOR(pg_catalog.=) "
+                     "$1::pg_catalog.int4 "
+                     "AS is_own, EXISTS (SELECT FROM pg_catalog.pg_settings AS g WHERE g.name "
+                     "OPERATOR(pg_catalog.=) 'client_connection_check_interval' AND g.max_val "
+                     "OPERATOR(pg_catalog.<>) '0') AS checks_client OFFSET 0) AS s LEFT JOIN "
+                     "pg_catalog.pg_stat_get_activity(pg_catalog.pg_backend_pid()) AS a ON true",
+        1, &process);
+    auto is_true = [result](int column) {
+        const char *value = ResultValue(result, 0, column);
+        return value && strcmp(value, "t") == 0;
+    };
+    constexpr int kIsOwn = 0, kChecksClient = 1, kAge = 2;
+    double elapsed = (GetCurrentTimestamp() - self->started) / static_cast<double>(USECS_PER_SEC);
+    const char *age = ResultValue(result, 0, kAge);
+    self->is_shared =
+        self->is_distrusted || !is_true(kIsOwn) || !age || strtod(age, nullptr) > elapsed;
+    self->checks_client = is_true(kChecksClient);
     MemoryContextSwitchTo(caller);
     MemoryContextDelete(memory);
+    if (!pg_strong_random(self->secret, sizeof(self->secret)))
+        self->is_shared = true;
 }
 
 // Whether a connection that was used before can be used again.
@@ -246,8 +281,10 @@ void OnSubTransactionEnd(SubXactEvent event, SubTransactionId, SubTransactionId,
 void OnInvalidation(Datum, int cache, uint32 hash) {
     for (ShardConnection *self = connections; self; self = self->next)
         if (hash == 0 ||
-            hash == (cache == FOREIGNSERVEROID ? self->server_hash : self->mapping_hash))
+            hash == (cache == FOREIGNSERVEROID ? self->server_hash : self->mapping_hash)) {
             self->is_outdated = true;
+            self->is_distrusted = false; // it may lead elsewhere
+        }
 }
 
 } // namespace
@@ -307,6 +344,7 @@ void BeginSending(ShardConnection *self) {
         elog(ERROR, "the connection to server \"%s\" cannot be used", self->server);
     BeginWork(self, statement_timeout);
     self->sends_prepared = false;
+    self->sends_shared = false;
 }
 
 void EndSending(ShardConnection *self, int sent) {
@@ -346,14 +384,40 @@ Statement *FindStatement(ShardConnection *self, const char *sql) {
     Statement *statement = static_cast<Statement *>(
         hash_search(self->statements, &hash, has_room ? HASH_ENTER : HASH_FIND, &found));
     if (statement && !found)
-        *statement = {.hash = hash,
-                      .sql = MemoryContextStrdup(self->memory, sql),
-                      .number = ++self->last_number};
+        *statement = {.hash = hash, .sql = MemoryContextStrdup(self->memory, sql)};
     return statement && strcmp(statement->sql, sql) == 0 ? statement : nullptr;
 }
 
-char *NameOf(const Statement *statement) {
-    return psprintf("index_table_%d", statement->number);
+// Names a statement by what it says, and by whom: wherever a statement has this name, it is ours.
+// False where that cannot be.
+bool SetName(const ShardConnection *self, Statement *statement) {
+    constexpr int kBytes = 24;
+    uint8 digest[PG_SHA256_DIGEST_LENGTH];
+    pg_cryptohash_ctx *context = pg_cryptohash_create(PG_SHA256);
+    const uint8 *sql = reinterpret_cast<const uint8 *>(statement->sql);
+    bool is_made = context && pg_cryptohash_init(context) == 0 &&
+                   pg_cryptohash_update(context, self->secret, sizeof(self->secret)) == 0 &&
+                   pg_cryptohash_update(context, sql, strlen(statement->sql)) == 0 &&
+                   pg_cryptohash_final(context, digest, sizeof(digest)) == 0;
+    pg_cryptohash_free(context);
+    if (!is_made)
+        return false;
+    char *end = statement->name + sprintf(statement->name, "index_table_");
+    static_assert(lengthof("index_table_") + 2 * kBytes <= NAMEDATALEN); // what a shard compares
+    for (int i = 0; i < kBytes; i++)
+        end += sprintf(end, "%02x", digest[i]);
+    return true;
+}
+
+bool HasState(const PGresult *result, const char *state) {
+    const char *given = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+    return given && strcmp(given, state) == 0;
+}
+
+// Somebody else has done something to the session on the shard: it is not this session's own.
+void Distrust(ShardConnection *self) {
+    self->is_distrusted = true;
+    self->is_shared = true;
 }
 
 // What was sent is answered by, an error too.
@@ -362,37 +426,43 @@ PGresult *ReceiveAny(ShardConnection *self) {
     held->callback = {.func = ClearResult, .arg = held};
     MemoryContextRegisterResetCallback(CurrentMemoryContext, &held->callback);
     for (;;) {
-        while (PQisBusy(self->conn)) {
+        PGresult *result;
+        switch (TakeArrival(self, &result)) {
+        case Arrival::Nothing: {
             int unsent = PQflush(self->conn);
             if (unsent >= 0 &&
                 !Wait(self, WL_SOCKET_READABLE | (unsent > 0 ? WL_SOCKET_WRITEABLE : 0)))
                 RaiseLost(self, "It did not answer within index_table.shard_timeout.");
             if (unsent < 0 || !PQconsumeInput(self->conn))
                 RaiseLost(self, Trimmed(PQerrorMessage(self->conn)));
-        }
-        PGresult *result = PQgetResult(self->conn);
-        if (!result)
             break;
-        PQclear(held->result);
-        held->result = result;
+        }
+        case Arrival::Result:
+            PQclear(held->result);
+            held->result = result;
+            break;
+        case Arrival::End:
+            return held->result;
+        }
     }
-    self->is_busy = false;
-    return held->result;
 }
 
 } // namespace
 
 void SendRepeatedly(ShardConnection *self, const char *sql, int count, const char *const *values) {
     constexpr int kPreparedFrom = 3; // preparing costs a round trip of its own
-    Statement *statement = FindStatement(self, sql);
+    Statement *statement = self->is_shared ? nullptr : FindStatement(self, sql);
     if (!statement || ++statement->uses < kPreparedFrom) {
         SendStatement(self, sql, count, values);
         return;
     }
-    if (!statement->is_prepared) {
+    if (!statement->is_prepared && SetName(self, statement)) {
         BeginSending(self);
-        EndSending(self, PQsendPrepare(self->conn, NameOf(statement), sql, 0, nullptr));
-        statement->is_prepared = PQresultStatus(ReceiveAny(self)) == PGRES_COMMAND_OK;
+        EndSending(self, PQsendPrepare(self->conn, statement->name, sql, 0, nullptr));
+        const PGresult *result = ReceiveAny(self);
+        statement->is_prepared = PQresultStatus(result) == PGRES_COMMAND_OK;
+        if (HasState(result, kDuplicateStatement))
+            Distrust(self);
     }
     if (!statement->is_prepared) {
         statement->uses = 0;
@@ -401,23 +471,60 @@ void SendRepeatedly(ShardConnection *self, const char *sql, int count, const cha
     }
     BeginSending(self);
     self->sends_prepared = true;
-    EndSending(self, PQsendQueryPrepared(self->conn, NameOf(statement), count, values, nullptr,
-                                         nullptr, 0));
+    EndSending(
+        self, PQsendQueryPrepared(self->conn, statement->name, count, values, nullptr, nullptr, 0));
 }
 
 bool ForgetPlans(ShardConnection *self, const char *state) {
-    // It returns other types by now; or another session answers, behind a pooler.
-    bool explains = self->sends_prepared && state &&
-                    (strcmp(state, "0A000") == 0 || strcmp(state, "26000") == 0);
-    if (explains)
+    if (!self->sends_prepared || !state)
+        return false;
+    bool is_lost = strcmp(state, kNoSuchStatement) == 0;
+    bool is_outdated = strcmp(state, "0A000") == 0; // it returns other types by now
+    if (is_lost)
+        Distrust(self);
+    if (is_lost || is_outdated)
         self->is_outdated = true;
-    return explains;
+    return is_lost || is_outdated;
 }
 
-void SendStatement(ShardConnection *self, const char *sql, int count, const char *const *values) {
+namespace {
+
+void SendFor(ShardConnection *self, SharedPurpose purpose, const char *sql, int count,
+             const char *const *values) {
     BeginSending(self);
-    EndSending(self,
-               PQsendQueryParams(self->conn, sql, count, nullptr, values, nullptr, nullptr, 0));
+    self->sends_shared = self->is_shared;
+    EndSending(self, self->sends_shared ? SendShared(self->conn, &self->answer, purpose,
+                                                     self->checks_client, sql, count, values)
+                                        : PQsendQueryParams(self->conn, sql, count, nullptr, values,
+                                                            nullptr, nullptr, 0));
+}
+
+} // namespace
+
+void SendStatement(ShardConnection *self, const char *sql, int count, const char *const *values) {
+    SendFor(self, SharedPurpose::Reading, sql, count, values);
+}
+
+void TakeRowByRow(ShardConnection *self) {
+    if (self->sends_shared)
+        self->answer.by_row = true;
+    else
+        PQsetSingleRowMode(self->conn);
+}
+
+Arrival TakeArrival(ShardConnection *self, PGresult **result) {
+    Arrival arrival;
+    if (self->sends_shared) {
+        arrival = ReceiveShared(self->conn, &self->answer, result);
+    } else if (PQisBusy(self->conn)) {
+        arrival = Arrival::Nothing;
+    } else {
+        *result = PQgetResult(self->conn);
+        arrival = *result ? Arrival::Result : Arrival::End;
+    }
+    if (arrival == Arrival::End)
+        self->is_busy = false;
+    return arrival;
 }
 
 PGresult *ReceiveResult(ShardConnection *self) {
@@ -430,6 +537,12 @@ PGresult *ReceiveResult(ShardConnection *self) {
 
 PGresult *Execute(ShardConnection *self, const char *sql, int count, const char *const *values) {
     SendStatement(self, sql, count, values);
+    return ReceiveResult(self);
+}
+
+PGresult *ExecuteWriting(ShardConnection *self, const char *sql, int count,
+                         const char *const *values) {
+    SendFor(self, SharedPurpose::Writing, sql, count, values);
     return ReceiveResult(self);
 }
 
@@ -451,10 +564,6 @@ TimestampTz DeadlineOf(const ShardConnection *self) {
 
 bool IsReused(const ShardConnection *self) {
     return self->is_reused;
-}
-
-void NoteReceived(ShardConnection *self) {
-    self->is_busy = false;
 }
 
 void CloseConnection(ShardConnection *self) {

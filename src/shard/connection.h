@@ -10,12 +10,16 @@
 // anew when the shard has closed it. What an error interrupts is closed, which ends the statement
 // on the shard, too.
 //
+// Where a pooler is in between, the session on the shard is not this session's own: nothing that is
+// left in it is relied upon, and what others leave in it does not matter (shared_session.h). It is
+// told when the connection is made.
+//
 // Errors: 08001 could not connect, 08006 the connection was lost or timed out, 42704 no user
 // mapping, 2F003 a password is required, 0A000 not a server of postgres_fdw; and whatever the shard
 // says, with the shard's SQLSTATE. All name the server and the foreign table.
 #pragma once
 
-#include "pg.h"
+#include "shard/shared_session.h"
 
 namespace index_table {
 
@@ -33,7 +37,8 @@ ShardConnection *OpenConnection(Oid foreign_table, Oid user = InvalidOid);
 // Statements sent to several connections run at the same time.
 void SendStatement(ShardConnection *connection, const char *sql, int count,
                    const char *const *values);
-// The same for a statement that may be sent often: from the third time on the shard keeps its plan.
+// The same for a statement that may be sent often: from the third time on the shard keeps its plan,
+// where the session there is this session's own.
 void SendRepeatedly(ShardConnection *connection, const char *sql, int count,
                     const char *const *values);
 // A plan that was kept will not do: whether that explains an error, of which SQLSTATE `state`
@@ -48,6 +53,10 @@ PGresult *ReceiveResult(ShardConnection *connection);
 PGresult *Execute(ShardConnection *connection, const char *sql, int count,
                   const char *const *values);
 
+// The same for a statement that changes something on the shard, or takes a transaction id.
+PGresult *ExecuteWriting(ShardConnection *connection, const char *sql, int count,
+                         const char *const *values);
+
 // A value of a result; null where it is NULL.
 const char *ResultValue(const PGresult *result, int row, int column);
 
@@ -61,8 +70,11 @@ PGconn *LibpqConnection(const ShardConnection *connection);
 TimestampTz DeadlineOf(const ShardConnection *connection);
 // Whether it was open before OpenConnection was called for what was sent.
 bool IsReused(const ShardConnection *connection);
-// The last result of what was sent has come.
-void NoteReceived(ShardConnection *connection);
+// Has rows of what was sent last come one by one. REQUIRES: nothing of them was received.
+void TakeRowByRow(ShardConnection *connection);
+// Takes what has come of the answer, without waiting or consuming input. After the End, which a
+// connection that is lost comes to as well, something else can be sent.
+Arrival TakeArrival(ShardConnection *connection, PGresult **result);
 void CloseConnection(ShardConnection *connection);
 [[noreturn]] void RaiseConnectionLost(ShardConnection *connection, const char *reason);
 [[noreturn]] void RaiseRemoteError(ShardConnection *connection, const PGresult *result);

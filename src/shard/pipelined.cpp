@@ -25,7 +25,7 @@ void Send(PipelinedAsk *ask, Oid user) {
     ask->connection = OpenConnection(ask->table, user);
     LetEndWithTransaction(ask->connection);
     SendRepeatedly(ask->connection, ask->sql, ask->parameter_count, ask->values);
-    PQsetSingleRowMode(LibpqConnection(ask->connection));
+    TakeRowByRow(ask->connection);
 }
 
 struct Run {
@@ -66,12 +66,13 @@ void OnLost(const Run *run, PipelinedAsk *ask) {
 // --- Taking what comes -------------------------------------------------------
 
 // Whether what was asked can be had by asking otherwise: columns that are joined by UNION ALL have
-// different types in different tables, or a plan that the server has kept is outdated.
+// different types in different tables, a plan that the server has kept is outdated, or reading
+// writes (a policy that takes notes, say), which a transaction that will be rolled back must not.
 bool CanBeAskedOtherwise(PipelinedAsk *ask, const PGresult *result) {
     const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
     return ForgetPlans(ask->connection, state) ||
            (state && (strcmp(state, "42804") == 0 || strcmp(state, "42846") == 0 ||
-                      strcmp(state, "42P21") == 0));
+                      strcmp(state, "42P21") == 0 || strcmp(state, "25006") == 0));
 }
 
 void TakeRows(const Run *run, PipelinedAsk *ask, const PGresult *result) {
@@ -117,15 +118,15 @@ void Advance(const Run *run, PipelinedAsk *ask) {
         OnLost(run, ask);
         return;
     }
-    while (!ask->is_done && !PQisBusy(conn)) {
-        run->holder->result = PQgetResult(conn);
-        if (!run->holder->result) {
-            if (PQstatus(conn) != CONNECTION_OK) {
+    for (;;) {
+        Arrival arrival = TakeArrival(ask->connection, &run->holder->result);
+        if (arrival == Arrival::Nothing)
+            return;
+        if (arrival == Arrival::End) {
+            if (PQstatus(conn) != CONNECTION_OK)
                 OnLost(run, ask);
-                return;
-            }
-            NoteReceived(ask->connection);
-            ask->is_done = true;
+            else
+                ask->is_done = true;
             return;
         }
         bool goes_on = TakeResult(run, ask);
