@@ -327,6 +327,10 @@ void AddChange(ChangeBuffer *buffer, const EntryValues &entry, ChangeKind kind, 
     Size bytes = sizeof(Change) + HEAPTUPLESIZE + change.entry->t_len;
     buffer->entry_bytes += bytes;
     captured_bytes += bytes;
+    if (buffer->count == 0)
+        buffer->user = GetUserId();
+    else if (buffer->user != GetUserId())
+        buffer->user = InvalidOid;
     Append(buffer, change);
     MemoryContextSwitchTo(caller);
 }
