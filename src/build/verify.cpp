@@ -225,7 +225,7 @@ int64 RepairEntries(Relation base, const IndexTable *table) {
 using namespace index_table;
 
 SQL_FUNCTION(index_table_verify) {
-    const IndexTable *table = GetOwnIndexTable(PG_GETARG_OID(0));
+    const IndexTable *table = LockIndexTable(GetOwnIndexTable(PG_GETARG_OID(0)), AccessShareLock);
     CheckIsComplete(table);
     InitMaterializedSRF(fcinfo, 0);
     ReturnSetInfo *result = reinterpret_cast<ReturnSetInfo *>(fcinfo->resultinfo);
@@ -244,7 +244,7 @@ SQL_FUNCTION(index_table_verify) {
 
 SQL_FUNCTION(index_table_repair) {
     PreventCommandDuringRecovery("index_table.repair()");
-    const IndexTable *table = GetOwnIndexTable(PG_GETARG_OID(0));
+    const IndexTable *table = LockIndexTable(GetOwnIndexTable(PG_GETARG_OID(0)), AccessShareLock);
     CheckIsComplete(table);
     RestoreTriggers(table->base);
     Relation base = relation_open(table->base, AccessShareLock);
