@@ -196,6 +196,8 @@ SQL_FUNCTION(index_table_vacuum) {
     FlushChanges();
     if (PG_ARGISNULL(0))
         PG_RETURN_INT64(VacuumAll());
-    const IndexTable *table = LockIndexTable(GetOwnIndexTable(PG_GETARG_OID(0)), AccessShareLock);
-    PG_RETURN_INT64(SweepEntries(table));
+    // The base table is nobody's concern: it may be truncated before this transaction ends.
+    Oid relid = GetOwnIndexTable(PG_GETARG_OID(0))->relid;
+    LockRelationOid(relid, AccessShareLock);
+    PG_RETURN_INT64(SweepEntries(GetIndexTable(relid)));
 }
