@@ -89,4 +89,28 @@ RESET index_table.enable_scan;
 DROP PUBLICATION changes_of_goods;
 SELECT * FROM differences();
 
+-- Rows leave a partition of a partition: foreign keys are told of every table above it, each locked, before the partition.
+CREATE TABLE deep (id int, p text, r int, u int, PRIMARY KEY (id, p, r)) PARTITION BY LIST (p);
+CREATE TABLE deep_n PARTITION OF deep FOR VALUES IN ('n') PARTITION BY RANGE (r);
+CREATE TABLE deep_n0 PARTITION OF deep_n FOR VALUES FROM (0) TO (10) PARTITION BY RANGE (r);
+CREATE TABLE deep_n00 PARTITION OF deep_n0 FOR VALUES FROM (0) TO (5);
+CREATE TABLE deep_n01 PARTITION OF deep_n0 FOR VALUES FROM (5) TO (10);
+CREATE TABLE deep_s PARTITION OF deep FOR VALUES IN ('s');
+CREATE TABLE refers (id int, p text, r int, FOREIGN KEY (id, p, r) REFERENCES deep ON UPDATE CASCADE);
+INSERT INTO deep SELECT i, 'n', i % 10, i FROM generate_series(1, 20) AS i;
+INSERT INTO refers SELECT id, p, r FROM deep WHERE u < 9;
+SELECT index_table.create('deep', 'u', is_unique => true);
+INSERT INTO recomputation VALUES ('deep_by_u', 'u, partition_id, id, p, r', 'deep b', 'true');
+SET index_table.enable_scan = force;
+BEGIN;
+UPDATE deep SET p = 's' WHERE u = 7;
+SELECT relation::regclass, mode FROM pg_locks
+ WHERE pid = pg_backend_pid() AND relation IN ('deep'::regclass, 'deep_n'::regclass, 'deep_n0'::regclass, 'deep_n01'::regclass, 'deep_n00'::regclass)
+   AND mode LIKE 'RowExclusive%' ORDER BY 1;
+COMMIT;
+MERGE INTO deep USING (VALUES (8), (9)) AS v(u) ON deep.u = v.u WHEN MATCHED AND v.u = 8 THEN UPDATE SET p = 's' WHEN MATCHED THEN DELETE;
+RESET index_table.enable_scan;
+SELECT * FROM refers ORDER BY id;
+SELECT * FROM differences();
+
 DROP SCHEMA changes CASCADE;

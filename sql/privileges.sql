@@ -244,6 +244,26 @@ RESET ROLE;
 DELETE FROM recomputation WHERE NOT EXISTS (SELECT FROM pg_class WHERE oid = index_table);
 SELECT * FROM differences();
 
+-- Without an argument vacuum() looks at nothing of others': neither keys that cannot be read, nor what is dropped.
+CREATE SCHEMA hidden;
+CREATE FUNCTION hidden.f(text) RETURNS text IMMUTABLE LANGUAGE sql AS 'SELECT $1';
+CREATE TABLE hidden.secrets (id int PRIMARY KEY, v text);
+INSERT INTO hidden.secrets VALUES (1, 'a');
+SELECT index_table.create('hidden.secrets', 'hidden.f(v)', name => 'by_f');
+TRUNCATE hidden.secrets;
+TRUNCATE bait;
+SELECT count(*) FROM hidden.by_f;
+\c -
+SET client_min_messages = warning;
+SET search_path = privileges;
+SET ROLE regress_privileges_owner;
+SELECT index_table.vacuum() > 0 AS own;
+RESET ROLE;
+SELECT count(*) FROM hidden.by_f;
+SELECT index_table.vacuum() AS all_others;
+DROP SCHEMA hidden CASCADE;
+SELECT * FROM differences();
+
 DROP SCHEMA privileges CASCADE;
 DROP ROLE regress_privileges_owner, regress_privileges_reader, regress_privileges_nobody;
 SELECT (SELECT count(*) FROM index_table.definition) AS definitions,

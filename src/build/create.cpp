@@ -372,8 +372,7 @@ Oid CreateStorage(Relation base, const CreateArguments &arguments, const IndexTa
 
 Oid Create(const CreateArguments &arguments, bool concurrently) {
     if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(arguments.base)))
-        ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE),
-                        errmsg("relation with OID %u does not exist", arguments.base)));
+        RaiseDropped(arguments.base);
     // Before the lock: who does not own the table must not hold up its writers.
     if (!compat::OwnsRelation(arguments.base) && !IsCatalogRelationOid(arguments.base))
         aclcheck_error(ACLCHECK_NOT_OWNER, get_relkind_objtype(get_rel_relkind(arguments.base)),
@@ -381,7 +380,7 @@ Oid Create(const CreateArguments &arguments, bool concurrently) {
     FlushChanges();
     if (concurrently)
         LockOutWriters(arguments.base);
-    Relation base = relation_open(arguments.base, ShareRowExclusiveLock);
+    Relation base = OpenRelation(arguments.base, ShareRowExclusiveLock);
     CheckBase(base);
     CheckTableNotInUse(base, "create an index table over");
     List *leaves = FindLeaves(arguments.base, ShareRowExclusiveLock);

@@ -57,6 +57,8 @@ void Commit() {
 // what was in the way.
 Oid TryLockOutWriters(Oid base) {
     LockRelationOid(base, ShareRowExclusiveLock);
+    if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(base)))
+        RaiseDropped(base);
     List *locked = list_make1_oid(base);
     Oid busy = InvalidOid;
     ListCell *cell;

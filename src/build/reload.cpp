@@ -117,7 +117,7 @@ const char *ObstacleToReload(const IndexTable *table) {
     ListCell *cell;
     foreach (cell, find_all_inheritors(table->relid, NoLock, nullptr)) {
         // Not to be kept: later it takes a stronger one.
-        Relation rel = table_open(lfirst_oid(cell), AccessShareLock);
+        Relation rel = OpenRelation(lfirst_oid(cell), AccessShareLock);
         TupleConstr *constraints = RelationGetDescr(rel)->constr;
         if (HasRowTriggers(rel))
             obstacle = "has triggers, foreign keys or deferrable constraints";

@@ -86,6 +86,8 @@ void BeginSweep(Sweep *sweep, const IndexTable *table) {
         return;
     // One at a time, like VACUUM.
     LockRelationOid(table->relid, ShareUpdateExclusiveLock);
+    if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(table->relid)))
+        return; // dropped meanwhile
     sweep->numbers = ListRetiredNumbers(table->relid);
     sweep->relations = StorageOf(table->relid);
 }
@@ -157,17 +159,27 @@ void RemoveEntriesOf(const IndexTable *table, List *numbers, RemovedEntries *rem
 
 namespace {
 
+// Whether the user may vacuum an index table and there is something to be done. Asks for no lock:
+// those of others need not be locked or looked at any further.
+bool IsOwnToSweep(Oid index_table) {
+    // One that is being built is locked until that is done.
+    return SearchSysCacheExists1(RELOID, ObjectIdGetDatum(index_table)) &&
+           compat::OwnsRelation(index_table) && ListRetiredNumbers(index_table) != NIL &&
+           !OidIsValid(RecordedLog(index_table));
+}
+
 int64 VacuumAll() {
-    // Found before any is locked: finding one may lock its base table.
-    List *tables = NIL;
+    List *wanted = NIL;
     ListCell *base_cell, *cell;
     foreach (base_cell, ListBases())
-        foreach (cell, ListIndexTables(lfirst_oid(base_cell))) {
-            const IndexTable *table = FindIndexTable(lfirst_oid(cell));
-            // One that is being built is locked until that is done.
-            if (table && !OidIsValid(table->log) && compat::OwnsRelation(table->relid))
-                tables = lappend(tables, const_cast<IndexTable *>(table));
-        }
+        foreach (cell, ListIndexTables(lfirst_oid(base_cell)))
+            if (IsOwnToSweep(lfirst_oid(cell)))
+                wanted = lappend_oid(wanted, lfirst_oid(cell));
+    // Found before any is locked: finding one may lock its base table.
+    List *tables = NIL;
+    foreach (cell, wanted)
+        if (const IndexTable *table = FindIndexTable(lfirst_oid(cell)))
+            tables = lappend(tables, const_cast<IndexTable *>(table));
     int64 removed = 0;
     foreach (cell, tables)
         removed += SweepEntries(static_cast<IndexTable *>(lfirst(cell)));
@@ -182,6 +194,10 @@ using namespace index_table;
 SQL_FUNCTION(index_table_vacuum) {
     PreventCommandDuringRecovery("index_table.vacuum()");
     FlushChanges();
-    PG_RETURN_INT64(PG_ARGISNULL(0) ? VacuumAll()
-                                    : SweepEntries(GetOwnIndexTable(PG_GETARG_OID(0))));
+    if (PG_ARGISNULL(0))
+        PG_RETURN_INT64(VacuumAll());
+    // The base table is nobody's concern: it may be truncated before this transaction ends.
+    Oid relid = GetOwnIndexTable(PG_GETARG_OID(0))->relid;
+    LockRelationOid(relid, AccessShareLock);
+    PG_RETURN_INT64(SweepEntries(GetIndexTable(relid)));
 }

@@ -256,7 +256,7 @@ int64 RepairIndexTable(const IndexTable *table) {
 using namespace index_table;
 
 SQL_FUNCTION(index_table_verify) {
-    const IndexTable *table = GetOwnIndexTable(PG_GETARG_OID(0));
+    const IndexTable *table = LockIndexTable(GetOwnIndexTable(PG_GETARG_OID(0)), AccessShareLock);
     CheckIsComplete(table);
     if (table->state == TableState::Damaged)
         CheckIsTrusted(table);
@@ -277,7 +277,7 @@ SQL_FUNCTION(index_table_verify) {
 
 SQL_FUNCTION(index_table_repair) {
     PreventCommandDuringRecovery("index_table.repair()");
-    const IndexTable *table = GetOwnIndexTable(PG_GETARG_OID(0));
+    const IndexTable *table = LockIndexTable(GetOwnIndexTable(PG_GETARG_OID(0)), AccessShareLock);
     CheckIsComplete(table);
     PG_RETURN_INT64(RepairIndexTable(table));
 }

@@ -115,8 +115,8 @@ void VacuumInBatches(Oid relid, MemoryContext memory) {
     for (bool more = true; more;) {
         Begin();
         // One sweep at a time; another may have come between, which does no harm.
-        const IndexTable *found = FindIndexTable(relid);
         LockRelationOid(relid, ShareUpdateExclusiveLock);
+        const IndexTable *found = FindIndexTable(relid);
         more = found && SweepBatch(&sweep, found);
         if (!more)
             EndSweep(&sweep);

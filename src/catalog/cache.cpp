@@ -244,15 +244,22 @@ const IndexTable *FindIndexTable(Oid relid) {
 }
 
 const IndexTable *GetIndexTable(Oid relid) {
-    if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relid)))
-        ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE),
-                        errmsg("relation with OID %u does not exist", relid)));
     const IndexTable *table = FindIndexTable(relid);
+    const char *name = get_rel_name(relid); // asked last: it may have been dropped meanwhile
+    if (!name)
+        RaiseDropped(relid);
     if (!table)
-        ereport(ERROR, (errcode(ERRCODE_WRONG_OBJECT_TYPE),
-                        errmsg("\"%s\" is not an index table", get_rel_name(relid)),
-                        errhint("The view index_table.index_tables shows the index tables.")));
+        ereport(ERROR,
+                (errcode(ERRCODE_WRONG_OBJECT_TYPE), errmsg("\"%s\" is not an index table", name),
+                 errhint("The view index_table.index_tables shows the index tables.")));
     return table;
+}
+
+const IndexTable *LockIndexTable(const IndexTable *table, LOCKMODE mode) {
+    Oid relid = table->relid;
+    LockRelationOid(table->base, mode); // first, as writers do
+    LockRelationOid(relid, AccessShareLock);
+    return GetIndexTable(relid);
 }
 
 void CheckIsComplete(const IndexTable *table) {

@@ -396,6 +396,18 @@ void DeletePartitions(Oid base) {
     Invalidate(base);
 }
 
+void RaiseDropped(Oid relid) {
+    ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE),
+                    errmsg("relation with OID %u does not exist", relid)));
+}
+
+Relation OpenRelation(Oid relid, LOCKMODE mode) {
+    Relation rel = try_relation_open(relid, mode);
+    if (!rel)
+        RaiseDropped(relid);
+    return rel;
+}
+
 bool FindParent(Oid partition, Parent *parent) {
     Relation inherits = table_open(InheritsRelationId, AccessShareLock);
     ScanKeyData key;

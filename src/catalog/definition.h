@@ -125,8 +125,16 @@ const IndexTable *FindIndexTable(Oid relid);
 
 // The index table, for functions that take one from the user: raises 42809 when it is none.
 const IndexTable *GetIndexTable(Oid relid);
+// The same once it cannot be dropped any more: with AccessShareLock on it, after the base table was
+// locked in `mode`, both until the transaction ends. Raises 42P01 if that came too late.
+const IndexTable *LockIndexTable(const IndexTable *table, LOCKMODE mode);
 // Raises 55000 where an index table is not complete.
 void CheckIsComplete(const IndexTable *table);
+
+// Raises 42P01: the relation was dropped, perhaps while its lock was waited for.
+[[noreturn]] void RaiseDropped(Oid relid);
+// As relation_open(), but raises that.
+Relation OpenRelation(Oid relid, LOCKMODE mode);
 
 // What pg_inherits says of a partition. False where it has just been detached.
 struct Parent {

@@ -1,5 +1,6 @@
 #include "catalog/owner.h"
 
+#include "catalog/definition.h"
 #include "catalog/key.h"
 
 namespace index_table {
@@ -7,7 +8,7 @@ namespace index_table {
 Oid RelationOwner(Oid relid) {
     HeapTuple tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
     if (!HeapTupleIsValid(tuple))
-        elog(ERROR, "cache lookup failed for relation %u", relid);
+        RaiseDropped(relid);
     Oid owner = reinterpret_cast<Form_pg_class>(GETSTRUCT(tuple))->relowner;
     ReleaseSysCache(tuple);
     return owner;

@@ -15,6 +15,7 @@ struct OwnerContext {
 OwnerContext EnterOwner(Oid owner);
 void LeaveOwner(const OwnerContext &context);
 
+// Raises 42P01 where the relation is gone.
 Oid RelationOwner(Oid relid);
 
 } // namespace index_table

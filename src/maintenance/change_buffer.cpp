@@ -27,10 +27,12 @@ uint64 Prefix(Form_pg_attribute att, Datum value, bool isnull) {
     if (att->attbyval)
         return static_cast<uint64>(value) ^ kSignBit;
     const char *bytes = DatumGetPointer(value);
-    Size length = att->attlen > 0 ? att->attlen : strnlen(bytes, 8);
+    Size length = att->attlen;
     if (att->attlen == -1) {
         length = VARSIZE_ANY_EXHDR(bytes);
         bytes = VARDATA_ANY(bytes);
+    } else if (att->attlen == -2) {
+        length = strnlen(bytes, sizeof(uint64));
     }
     unsigned char padded[8] = {};
     memcpy(padded, bytes, Min(length, sizeof(padded)));
@@ -329,6 +331,10 @@ void AddChange(ChangeBuffer *buffer, const EntryValues &entry, ChangeKind kind, 
     Size bytes = sizeof(Change) + HEAPTUPLESIZE + change.entry->t_len;
     buffer->entry_bytes += bytes;
     captured_bytes += bytes;
+    if (buffer->count == 0)
+        buffer->user = GetUserId();
+    else if (buffer->user != GetUserId())
+        buffer->user = InvalidOid;
     Append(buffer, change);
     MemoryContextSwitchTo(caller);
 }

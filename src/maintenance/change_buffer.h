@@ -57,6 +57,7 @@ struct ChangeBuffer {
     MemoryContext entries; // holds the tuples
     MemoryContext array;   // holds `changes`
     Size entry_bytes;
+    Oid user; // with whose rights the changes were captured; InvalidOid: several
     Change *changes;
     uint32 count;
     uint32 capacity;

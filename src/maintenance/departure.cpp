@@ -1,6 +1,7 @@
 #include "maintenance/departure.h"
 
 #include "catalog/definition.h"
+#include "catalog/owner.h"
 #include "compat/compat.h"
 #include "maintenance/writer.h"
 
@@ -79,6 +80,8 @@ void RemoveOwnEntries(Oid leaf) {
         MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "index_table departure",
                                                       ALLOCSET_DEFAULT_SIZES);
         MemoryContext caller = MemoryContextSwitchTo(context);
+        // Nobody's triggers on the index table run with the rights of whoever drops a partition.
+        OwnerContext owner = EnterOwner(RelationOwner(base->relid));
         if (EntryWriter *writer = OpenWriter(table, false, context)) {
             IgnoreReferences(writer); // they have been looked at
             ListCell *cell;
@@ -87,6 +90,7 @@ void RemoveOwnEntries(Oid leaf) {
                     RemoveFrom(writer, table, lfirst_oid(cell), number->id);
             CloseWriter(writer);
         }
+        LeaveOwner(owner);
         MemoryContextSwitchTo(caller);
         MemoryContextDelete(context);
     }

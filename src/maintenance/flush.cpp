@@ -1,5 +1,6 @@
 #include "maintenance/flush.h"
 
+#include "catalog/owner.h"
 #include "maintenance/change_buffer.h"
 #include "maintenance/change_log.h"
 #include "maintenance/claim.h"
@@ -120,6 +121,21 @@ Oid CopiedRelation(Node *statement) {
                                            : InvalidOid;
 }
 
+// When the transaction commits: where another role has made the changes, triggers of the index
+// table's owner are not to have the rights of a subscription's.
+void FlushAtCommit(ChangeBuffer *buffer) {
+    bool is_others = buffer->user != GetUserId() &&
+                     SearchSysCacheExists1(RELOID, ObjectIdGetDatum(buffer->relid));
+    OwnerContext owner;
+    if (is_others)
+        owner = EnterOwner(RelationOwner(buffer->relid));
+    FlushBuffer(buffer, false, OidIsValid(buffer->table->log));
+    if (is_others) {
+        Recheck(true);
+        LeaveOwner(owner);
+    }
+}
+
 bool HasChanges() {
     for (ChangeBuffer *buffer = FirstChangeBuffer(); buffer; buffer = buffer->next)
         if (buffer->count > 0)
@@ -128,7 +144,7 @@ bool HasChanges() {
 }
 
 // With `is_final` as if no statement around could bring more.
-void Flush(bool is_final) {
+void Flush(bool is_final, bool at_commit = false) {
     bool push_snapshot = !ActiveSnapshotSet(); // for toasted values, expressions and triggers
     if (push_snapshot)
         PushActiveSnapshot(GetTransactionSnapshot());
@@ -140,9 +156,14 @@ void Flush(bool is_final) {
         captured = CapturedChanges();
         for (ChangeBuffer *buffer = FirstChangeBuffer(); buffer;) {
             uint64 generation = ChangeBufferGeneration();
-            if (buffer->count > 0 && buffer->changes[buffer->count - 1].nest_level == level)
+            if (buffer->count == 0 || buffer->changes[buffer->count - 1].nest_level != level) {
+                // nothing to do, or an outer level's
+            } else if (at_commit) {
+                FlushAtCommit(buffer);
+            } else {
                 FlushBuffer(buffer, !is_final && IsBeingChanged(buffer->table->base),
                             OidIsValid(buffer->table->log));
+            }
             buffer = generation == ChangeBufferGeneration() ? buffer->next : FirstChangeBuffer();
         }
     } while (captured != CapturedChanges());
@@ -249,7 +270,7 @@ void OnProcessUtility(PlannedStmt *statement, const char *text, bool read_only,
 // By now PostgreSQL has fired what was deferred, for the last time: not what this flush may defer.
 void FlushBeforeCommit() {
     while (HasChanges() || HasRechecks()) {
-        Flush(true);
+        Flush(true, true);
         AfterTriggerFireDeferred();
     }
 }

@@ -36,7 +36,8 @@ struct EntryWriter {
     const IndexTable *table;
     bool mid_statement;
     bool ignores_references;
-    uint64 opened_at; // CacheGeneration()
+    bool checks_at_once; // what is deferrable, too
+    uint64 opened_at;    // CacheGeneration()
     MemoryContext context;
     MemoryContext per_row;
     Relation root;
@@ -61,6 +62,16 @@ void IgnoreReferences(Target *target) {
             trigger.tgenabled = TRIGGER_DISABLED; // in the executor's own copy
 }
 
+// Has what an opened relation's triggers would defer checked when the writer is closed. Its
+// deferrable constraints are checked by Recheck().
+void CheckAtOnce(ResultRelInfo *relinfo) {
+    TriggerDesc *triggers = relinfo->ri_TrigDesc; // the executor's own copy
+    if (!triggers)
+        return;
+    for (Trigger &trigger : std::span(triggers->triggers, triggers->numtriggers))
+        trigger.tgdeferrable = trigger.tginitdeferred = false;
+}
+
 Target *OpenTarget(EntryWriter *writer, Oid relid, Relation opened) {
     MemoryContext caller = MemoryContextSwitchTo(writer->context);
     Target *target = static_cast<Target *>(palloc0(sizeof(Target)));
@@ -76,6 +87,8 @@ Target *OpenTarget(EntryWriter *writer, Oid relid, Relation opened) {
         target->indexes = target->relinfo->ri_IndexRelationDescs;
         if (writer->ignores_references)
             IgnoreReferences(target);
+        if (writer->checks_at_once)
+            CheckAtOnce(target->relinfo);
     } else {
         target->indexes =
             static_cast<Relation *>(palloc0(sizeof(Relation) * Max(1, plan->index_count)));
@@ -160,31 +173,30 @@ void CheckConstraints(Target *target, TupleTableSlot *slot) {
 }
 
 // Of the indexes that the executor is not sure of, has those of immediate constraints checked again
-// later.
-void RecheckUnsure(EntryWriter *writer, Target *target, TupleTableSlot *slot, List *unsure) {
+// later. Returns those that triggers are to check.
+List *RecheckUnsure(EntryWriter *writer, Target *target, TupleTableSlot *slot, List *unsure) {
     for (int i = 0; unsure != NIL && i < target->plan->index_count; i++)
-        if (target->indexes[i]->rd_index->indimmediate &&
+        if ((writer->checks_at_once || target->indexes[i]->rd_index->indimmediate) &&
             list_member_oid(unsure, target->plan->index_oids[i]))
             RecheckLater(writer->table, target->rel, target->plan->index_oids[i], &slot->tts_tid);
+    return writer->checks_at_once ? NIL : unsure;
 }
 
 // The same through the executor, for a new entry and for a new version of one. Return the indexes
 // of constraints whose triggers are to check the row again.
 List *InsertByExecutor(EntryWriter *writer, Target *target, TupleTableSlot *slot) {
     writer->current_entry = slot;
-    List *unsure =
-        compat::InsertIndexTuples(target->relinfo, slot, target->estate, writer->mid_statement);
-    RecheckUnsure(writer, target, slot, unsure);
-    return unsure;
+    return RecheckUnsure(
+        writer, target, slot,
+        compat::InsertIndexTuples(target->relinfo, slot, target->estate, writer->mid_statement));
 }
 
 List *UpdateByExecutor(EntryWriter *writer, Target *target, TupleTableSlot *slot,
                        compat::StaleIndexes stale) {
     writer->current_entry = slot;
-    List *unsure = compat::UpdateIndexTuples(target->relinfo, slot, target->estate,
-                                             writer->mid_statement, stale);
-    RecheckUnsure(writer, target, slot, unsure);
-    return unsure;
+    return RecheckUnsure(writer, target, slot,
+                         compat::UpdateIndexTuples(target->relinfo, slot, target->estate,
+                                                   writer->mid_statement, stale));
 }
 
 // Puts the entry of a change into a slot.
@@ -449,6 +461,9 @@ EntryWriter *OpenWriter(const IndexTable *table, bool mid_statement, MemoryConte
     EntryWriter *writer = static_cast<EntryWriter *>(palloc0(sizeof(EntryWriter)));
     writer->table = table;
     writer->mid_statement = mid_statement;
+    // Nothing may be deferred beyond a security-restricted operation: what is deferred is fired
+    // with the rights of whoever commits.
+    writer->checks_at_once = InSecurityRestrictedOperation();
     writer->opened_at = CacheGeneration();
     writer->context = context;
     writer->per_row =
@@ -563,6 +578,8 @@ bool MoveEntry(EntryWriter *writer, Target *from, Target *to, const Change &old_
             MemoryContextSwitchTo(writer->context);
             writer->root_relinfo = makeNode(ResultRelInfo);
             InitResultRelInfo(writer->root_relinfo, writer->root, 1, nullptr, 0);
+            if (writer->checks_at_once)
+                CheckAtOnce(writer->root_relinfo);
             MemoryContextSwitchTo(writer->per_row);
         }
         TupleTableSlot *slot = HoldEntry(writer, to, new_change);

@@ -20,6 +20,10 @@ struct EntryWriter;
 // `mid_statement` says that more changes of the same rows may follow: then an entry is found only
 // with the very copies it is looked for with, and a repeated unique key does not raise at once but
 // in Recheck(), for the entry it collides with may be about to go.
+//
+// In a security-restricted operation, where the extension acts for the owner of the base table,
+// nothing is deferred: triggers and foreign keys are fired by CloseWriter, deferrable constraints
+// are checked in Recheck().
 EntryWriter *OpenWriter(const IndexTable *table, bool mid_statement, MemoryContext context);
 // Foreign keys that point at the index table do not learn of what the writer changes: the caller
 // answers for them.

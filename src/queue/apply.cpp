@@ -5,6 +5,7 @@
 #include "compat/compat.h"
 #include "maintenance/departure.h"
 #include "maintenance/entries.h"
+#include "maintenance/linked_updates.h"
 #include "maintenance/maintenance.h"
 
 namespace index_table {
@@ -220,15 +221,22 @@ void ApplyRows(const ShardQueue *queue, std::span<QueuedRow> rows, Snapshot snap
     for (int i = 0; i < leaf->table_count; i++) {
         if (!concerns(i))
             continue;
-        EntryCollector collector = BeginCollecting(leaf->tables[i].table);
+        const IndexTable *table = leaf->tables[i].table;
+        EntryCollector collector = BeginCollecting(table);
+        bool may_link = table->is_unique && table->key.multi_valued < 0;
         EntryMaker *maker = MakeEntryMaker(&leaf->tables[i], leaf->partition_id, context);
         for (Size row = 0; row < rows.size(); row++) {
             if (rows[row].is_contended)
                 continue;
+            uint32 sequence = collector.buffer->sequence;
             for (int j = 0; j < entries[i].finder_count; j++)
                 CollectStored(&collector, entries[i].finders[j],
                               entries[i].stored[j * rows.size() + row]);
+            bool had_one = collector.buffer->sequence == sequence + 1;
             CollectRowEntries(&collector, maker, slot, rows[row]);
+            // Foreign keys take it for an update.
+            if (may_link && had_one && collector.buffer->sequence == sequence + 2)
+                LinkLastTwo(collector.buffer);
             ResetExprContext(context);
         }
         for (int j = 0; j < entries[i].finder_count; j++)

@@ -173,12 +173,11 @@ bool HasDependencies(Oid captured, Oid queue) {
 
 Oid Capture(Oid relid, const char *identity) {
     if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relid)))
-        ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE),
-                        errmsg("relation with OID %u does not exist", relid)));
+        RaiseDropped(relid);
     if (!compat::OwnsRelation(relid) && !IsCatalogRelationOid(relid))
         aclcheck_error(ACLCHECK_NOT_OWNER, get_relkind_objtype(get_rel_relkind(relid)),
                        get_rel_name(relid));
-    Relation rel = relation_open(relid, ShareRowExclusiveLock);
+    Relation rel = OpenRelation(relid, ShareRowExclusiveLock);
     List *tree = find_all_inheritors(relid, ShareRowExclusiveLock, nullptr);
     CheckTable(rel);
     CheckTableNotInUse(rel, "capture");
@@ -213,6 +212,8 @@ Oid Capture(Oid relid, const char *identity) {
 }
 
 void Release(Oid relid) {
+    if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relid)))
+        RaiseDropped(relid);
     Oid queue = QueueOf(relid);
     if (!OidIsValid(queue))
         ereport(ERROR, (errcode(ERRCODE_UNDEFINED_OBJECT),
@@ -220,6 +221,8 @@ void Release(Oid relid) {
     if (!compat::OwnsRelation(relid))
         aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, get_rel_name(relid));
     LockRelationOid(relid, AccessExclusiveLock);
+    if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relid)))
+        RaiseDropped(relid);
     ListCell *cell;
     foreach (cell, find_all_inheritors(relid, AccessExclusiveLock, nullptr))
         DropCaptureTriggers(lfirst_oid(cell));

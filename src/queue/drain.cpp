@@ -103,6 +103,15 @@ void DrainLocked(Relation rel, List **identity, bool is_first, Outcome *outcome)
     UnregisterSnapshot(snapshot);
 }
 
+// In a transaction of ours, before anything is changed. Entries are written with the rights of the
+// base table's owner, and what foreign keys make of that elsewhere, too: nothing may be deferred
+// until a commit that has other rights. So a row that is refused is known while others can still be
+// entered.
+void CheckConstraintsAtOnce() {
+    ConstraintsSetStmt *all_immediate = makeNode(ConstraintsSetStmt);
+    AfterTriggerSetState(all_immediate);
+}
+
 // Runs `body` on a partition of which nobody else drains the queue, as the base table's owner.
 template <typename Body>
 void WithDrainedLeaf(Oid relid, Body body) {
@@ -114,6 +123,7 @@ void WithDrainedLeaf(Oid relid, Body body) {
     if (!rel)
         return;
     LockDatabaseObject(RelationRelationId, relid, kDrainLock, ExclusiveLock);
+    CheckConstraintsAtOnce();
     OwnerContext owner = EnterOwner(RelationOwner(number->base));
     PushActiveSnapshot(GetTransactionSnapshot()); // a worker has none
     int level = BeginTransmission();              // identities are noted as text
@@ -283,6 +293,8 @@ SQL_FUNCTION(index_table_drain) {
     List *leaves = ListDrainedLeaves(base);
     if (SPI_connect_ext(SPI_OPT_NONATOMIC) != SPI_OK_CONNECT)
         elog(ERROR, "SPI_connect_ext failed");
+    // What a procedure has done before it calls this is deferred as long as it wanted.
+    SPI_commit();
     ListCell *cell;
     foreach (cell, leaves)
         DrainLeaf(lfirst_oid(cell), true);

@@ -12,8 +12,7 @@ Oid GetReadableQueue(Oid captured) {
     Oid queue = QueueOf(captured);
     const char *name = get_rel_name(captured);
     if (!name)
-        ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE),
-                        errmsg("relation with OID %u does not exist", captured)));
+        RaiseDropped(captured);
     if (!OidIsValid(queue))
         ereport(ERROR,
                 (errcode(ERRCODE_UNDEFINED_OBJECT), errmsg("table \"%s\" is not captured", name),
@@ -151,13 +150,14 @@ SQL_FUNCTION(index_table_pending_rows) {
                                "null")));
     Oid captured = PG_GETARG_OID(1);
     Oid type = get_fn_expr_argtype(fcinfo->flinfo, 0);
+    const char *name = get_rel_name(captured);
+    if (!name)
+        RaiseDropped(captured);
     if (type != get_rel_type_id(captured))
-        ereport(ERROR,
-                (errcode(ERRCODE_DATATYPE_MISMATCH),
-                 errmsg("rowtype is %s, not the row type of \"%s\"",
-                        OidIsValid(type) ? format_type_be(type) : "unknown",
-                        get_rel_name(captured) ? get_rel_name(captured) : "?"),
-                 get_rel_name(captured) ? errhint("Pass NULL::%s.", QualifiedName(captured)) : 0));
+        ereport(ERROR, (errcode(ERRCODE_DATATYPE_MISMATCH),
+                        errmsg("rowtype is %s, not the row type of \"%s\"",
+                               OidIsValid(type) ? format_type_be(type) : "unknown", name),
+                        errhint("Pass NULL::%s.", QualifiedName(captured))));
     ReturnPending(fcinfo, captured, PG_GETARG_INT32(2), true);
     PG_RETURN_NULL();
 }
@@ -166,10 +166,12 @@ SQL_FUNCTION(index_table_discard) {
     PreventCommandDuringRecovery("index_table.discard()");
     Oid captured = PG_GETARG_OID(0);
     Oid queue = QueueOf(captured);
+    const char *name = get_rel_name(captured);
+    if (!name)
+        RaiseDropped(captured);
     if (!OidIsValid(queue))
-        ereport(ERROR, (errcode(ERRCODE_UNDEFINED_OBJECT),
-                        errmsg("table \"%s\" is not captured",
-                               get_rel_name(captured) ? get_rel_name(captured) : "?")));
+        ereport(ERROR,
+                (errcode(ERRCODE_UNDEFINED_OBJECT), errmsg("table \"%s\" is not captured", name)));
     AclResult acl = pg_class_aclcheck(queue, GetUserId(), ACL_DELETE);
     if (acl != ACLCHECK_OK)
         aclcheck_error(acl, OBJECT_TABLE, get_rel_name(queue));

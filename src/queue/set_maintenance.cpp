@@ -13,7 +13,7 @@ SQL_FUNCTION(index_table_set_maintenance) {
     Oid base = table->base;
     bool deferred = ParseMaintenance(text_to_cstring(PG_GETARG_TEXT_PP(1)));
     // Triggers come and go: writers wait.
-    LockRelationOid(base, AccessExclusiveLock);
+    table = LockIndexTable(table, AccessExclusiveLock);
     List *leaves = FindLeaves(base, AccessExclusiveLock);
     OwnerContext owner = EnterOwner(RelationOwner(base));
     if (deferred)

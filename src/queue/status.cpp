@@ -23,7 +23,10 @@ TimestampTz ReadTimestamp(const char *text) {
 }
 
 Backlog ReadBacklog(Oid leaf) {
-    OwnerContext owner = EnterOwner(RelationOwner(FindPartitionNumber(leaf)->base));
+    std::optional<PartitionNumber> number = FindPartitionNumber(leaf);
+    if (!number)
+        return {}; // it has just left
+    OwnerContext owner = EnterOwner(RelationOwner(number->base));
     ShardConnection *connection = OpenConnection(leaf);
     const char *table = RemoteName(leaf);
     Backlog backlog = {.is_captured = ReadCapturedIdentity(connection, table) != NIL};
@@ -72,12 +75,15 @@ SQL_FUNCTION(index_table_queue_status) {
         Oid leaf = lfirst_oid(cell);
         Backlog backlog = {};
         const char *error = TryInSubtransaction([&] { backlog = ReadBacklog(leaf); });
+        std::optional<PartitionNumber> number = FindPartitionNumber(leaf);
+        if (!number || !IsForeign(leaf))
+            continue;
         UndrainedSummary undrained = SummarizeUndrained(leaf);
         if (!error)
             error = undrained.error;
         NameData server;
         namestrcpy(&server, GetForeignServer(GetForeignTable(leaf)->serverid)->servername);
-        foreach (table, ListIndexTables(FindPartitionNumber(leaf)->base)) {
+        foreach (table, ListIndexTables(number->base)) {
             enum { kTable, kLeaf, kServer, kPending, kOldest, kRefused, kError, kTries, kColumns };
             Datum values[kColumns] = {};
             bool nulls[kColumns] = {};

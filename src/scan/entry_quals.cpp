@@ -76,16 +76,16 @@ List *QualsOverIndex(const SourcePlan *plan, Relation index) {
 List *QualsOverEntry(const SourcePlan *plan, const IndexTable *table, Relation index,
                      const AttrNumber *stored) {
     Form_pg_index form = index->rd_index;
-    Node **columns = palloc0_array(Node *, form->indnatts);
+    Node **columns = palloc0_array(Node *, form->indnkeyatts); // conditions are on no others
     List *exprs = RelationGetIndexExpressions(index);
     ListCell *next_expr = list_head(exprs);
-    for (int i = 0; i < form->indnatts; i++) {
+    for (int i = 0; i < form->indnkeyatts; i++) {
         Node *column;
         if (form->indkey.values[i] != 0) {
             const AttrNumber *end = stored + table->column_count;
             const AttrNumber *found = std::find(stored, end, form->indkey.values[i]);
             if (found == end)
-                continue; // included, and not the entry's
+                continue; // not the entry's
             int position = found - stored;
             column = reinterpret_cast<Node *>(
                 makeVar(1, position + 1, table->types[position], -1, index->rd_indcollation[i], 0));

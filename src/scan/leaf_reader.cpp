@@ -66,24 +66,31 @@ Relation ChooseIndex(LeafReader *reader, OpenLeaf *leaf) {
 }
 
 // Whether the partition, or one above it, is marked to be detached concurrently (`pending`), and
-// whether the snapshot sees that, or it is done already.
-bool ReadDetached(Oid base, Oid relid, Snapshot snapshot, bool *pending) {
+// whether the snapshot sees that, or it is done already. `depth`: how far below the base table.
+bool ReadDetached(Oid base, Oid relid, Snapshot snapshot, bool *pending, int *depth) {
     bool detached = false;
     *pending = false;
+    *depth = 0;
     while (!detached && get_rel_relispartition(relid)) {
         Parent parent;
         if (!FindParent(relid, &parent))
             return true;
         relid = parent.relid;
+        ++*depth;
         *pending = *pending || parent.is_detach_pending;
         detached = parent.is_detach_pending && !XidInMVCCSnapshot(parent.changed_by, snapshot);
     }
     return detached || relid != base;
 }
 
+struct Attached {
+    Oid relid;
+    int depth;
+};
+
 // Whether the snapshot sees that the partition is about to be detached. That hardly any is, is
 // remembered as long as nothing at all changes.
-bool IsBeingDetached(Oid base, Oid relid, Snapshot snapshot) {
+bool IsBeingDetached(Oid base, Oid relid, Snapshot snapshot, int *depth) {
     static constinit HTAB *attached = nullptr;
     static constinit uint64 attached_since = 0;
     if (attached && attached_since != CacheGeneration()) {
@@ -93,37 +100,59 @@ bool IsBeingDetached(Oid base, Oid relid, Snapshot snapshot) {
     if (!attached) {
         HASHCTL control = {};
         control.keysize = sizeof(Oid);
-        control.entrysize = sizeof(Oid);
+        control.entrysize = sizeof(Attached);
         control.hcxt = CacheMemoryContext;
         attached = hash_create("index_table attached partitions", 64, &control,
                                HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
         attached_since = CacheGeneration();
     }
-    if (hash_search(attached, &relid, HASH_FIND, nullptr))
+    if (void *known = hash_search(attached, &relid, HASH_FIND, nullptr)) {
+        *depth = static_cast<Attached *>(known)->depth;
         return false;
+    }
     bool pending;
-    bool detached = ReadDetached(base, relid, snapshot, &pending);
+    bool detached = ReadDetached(base, relid, snapshot, &pending, depth);
     if (!pending && !detached && attached_since == CacheGeneration())
-        hash_search(attached, &relid, HASH_ENTER, nullptr);
+        static_cast<Attached *>(hash_search(attached, &relid, HASH_ENTER, nullptr))->depth = *depth;
     return detached;
 }
 
 // The partition with a number; InvalidOid where the snapshot does not show it. What is about to be
 // detached is not to be locked either: whoever finishes that may be waiting for this snapshot.
-Oid FindReadable(const LeafReader *reader, int32 partition_id) {
+Oid FindReadable(const LeafReader *reader, int32 partition_id, int *depth) {
     Oid relid = FindPartition(reader->table->base, partition_id);
-    return OidIsValid(relid) && !IsBeingDetached(reader->table->base, relid, reader->snapshot)
+    return OidIsValid(relid) &&
+                   !IsBeingDetached(reader->table->base, relid, reader->snapshot, depth)
                ? relid
                : InvalidOid;
 }
 
+// Locks the partitioned tables between the base table and one of its partitions, top down.
+void LockAncestors(Oid base, Oid relid, LOCKMODE mode) {
+    List *ancestors = NIL;
+    Parent parent;
+    for (Oid child = relid;
+         get_rel_relispartition(child) && FindParent(child, &parent) && parent.relid != base;
+         child = parent.relid)
+        ancestors = lcons_oid(parent.relid, ancestors);
+    ListCell *cell;
+    foreach (cell, ancestors)
+        LockRelationOid(lfirst_oid(cell), mode);
+    list_free(ancestors);
+}
+
 void OpenPartition(LeafReader *reader, OpenLeaf *leaf) {
-    Oid relid = FindReadable(reader, leaf->partition_id);
+    int depth;
+    Oid relid = FindReadable(reader, leaf->partition_id, &depth);
+    // Whoever changes rows opens those tables without asking: where a row leaves its partition,
+    // foreign keys are told of all above. First, as others lock them.
+    if (OidIsValid(relid) && depth > 1 && reader->lock >= RowExclusiveLock)
+        LockAncestors(reader->table->base, relid, reader->lock);
     Relation rel = OidIsValid(relid) ? try_relation_open(relid, reader->lock) : nullptr;
     if (!rel)
         return;
     // Waiting for the lock may have changed it.
-    if (FindReadable(reader, leaf->partition_id) != relid) {
+    if (FindReadable(reader, leaf->partition_id, &depth) != relid) {
         relation_close(rel, NoLock);
         return;
     }
@@ -184,10 +213,11 @@ bool IsReadable(LeafReader *reader, int32 partition_id) {
     if (!leaf->is_known) {
         // Locked like a partition that is read: what has been shown must not be truncated before
         // the transaction ends.
-        Oid relid = FindReadable(reader, partition_id);
+        int depth;
+        Oid relid = FindReadable(reader, partition_id, &depth);
         if (OidIsValid(relid)) {
             LockRelationOid(relid, reader->lock);
-            leaf->is_readable = FindReadable(reader, partition_id) == relid;
+            leaf->is_readable = FindReadable(reader, partition_id, &depth) == relid;
         }
         leaf->is_known = true;
     }

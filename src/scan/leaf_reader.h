@@ -43,7 +43,8 @@ struct LeafReader {
 };
 
 // The caller holds `base` open as long as the reader is. `snapshot` outlives it.
-// Partitions are locked in mode `lock`.
+// Partitions are locked in mode `lock`; where that is for changing rows, before them the
+// partitioned tables above them, up to the base table.
 void BeginLeafReader(LeafReader *reader, const IndexTable *table, Relation base, Snapshot snapshot,
                      LOCKMODE lock);
 

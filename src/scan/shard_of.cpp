@@ -238,7 +238,7 @@ SQL_FUNCTION(index_table_shard_of) {
     if (routing.count < 0)
         ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
                         errmsg("the array of shard key values must not be null")));
-    Relation rel = relation_open(relid, AccessShareLock);
+    Relation rel = OpenRelation(relid, AccessShareLock);
     InitMaterializedSRF(fcinfo, 0);
     int natts = RelationGetNumberOfAttributes(rel);
     routing.base_name = RelationGetRelationName(rel);
