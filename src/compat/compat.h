@@ -44,6 +44,15 @@ inline List *SplitQualifiedName(const char *text) {
 #endif
 }
 
+// TRUNCATE of open tables, with their OIDs, that logical decoding is not told of.
+inline void TruncateUntold(List *relations, List *oids) {
+#if PG_VERSION_NUM >= 160000
+    ExecuteTruncateGuts(relations, oids, NIL, DROP_RESTRICT, false, false);
+#else
+    ExecuteTruncateGuts(relations, oids, NIL, DROP_RESTRICT, false);
+#endif
+}
+
 // Updates the tuple at `tid` in place and says whether the indexes need new tuples.
 inline TM_Result UpdateTuple(Relation rel, ItemPointer tid, TupleTableSlot *slot, CommandId cid,
                              bool *needs_index_tuples) {
