@@ -98,15 +98,18 @@ void ExecuteUnguarded(const char *sql) {
 
 void TruncateUnguarded(Oid relid) {
     List *relations = NIL;
+    List *told = NIL; // to logical decoding
     List *oids = find_all_inheritors(relid, AccessExclusiveLock, nullptr);
     ListCell *cell;
     foreach (cell, oids) {
         Relation rel = table_open(lfirst_oid(cell), NoLock);
         CheckTableNotInUse(rel, "TRUNCATE");
         relations = lappend(relations, rel);
+        if (!OidIsValid(rel->rd_rel->relrewrite) && RelationIsLogicallyLogged(rel))
+            told = lappend_oid(told, lfirst_oid(cell));
     }
     PushActiveSnapshot(GetTransactionSnapshot());
-    Unguarded([=] { compat::TruncateUntold(relations, oids); });
+    Unguarded([=] { compat::Truncate(relations, oids, told); });
     PopActiveSnapshot();
     foreach (cell, relations)
         table_close(static_cast<Relation>(lfirst(cell)), NoLock);

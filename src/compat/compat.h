@@ -44,12 +44,12 @@ inline List *SplitQualifiedName(const char *text) {
 #endif
 }
 
-// TRUNCATE of open tables, with their OIDs, that logical decoding is not told of.
-inline void TruncateUntold(List *relations, List *oids) {
+// TRUNCATE of open tables, with their OIDs; `told`: those that logical decoding is told of.
+inline void Truncate(List *relations, List *oids, List *told) {
 #if PG_VERSION_NUM >= 160000
-    ExecuteTruncateGuts(relations, oids, NIL, DROP_RESTRICT, false, false);
+    ExecuteTruncateGuts(relations, oids, told, DROP_RESTRICT, false, false);
 #else
-    ExecuteTruncateGuts(relations, oids, NIL, DROP_RESTRICT, false);
+    ExecuteTruncateGuts(relations, oids, told, DROP_RESTRICT, false);
 #endif
 }
 
