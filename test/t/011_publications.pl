@@ -172,8 +172,8 @@ sub build_online
 
 foreach my $case (
 	[ 'all_copied', 'FOR ALL TABLES', 'streaming = on' ],
-	[ 'all_root', 'FOR ALL TABLES WITH (publish_via_partition_root)', 'two_phase = on' ],
-	[ 'all_later', 'FOR ALL TABLES', 'copy_data = false, two_phase = on, binary = on' ],
+	[ 'all_root', 'FOR ALL TABLES WITH (publish_via_partition_root)', 'two_phase = on, streaming = off' ],
+	[ 'all_later', 'FOR ALL TABLES', 'copy_data = false, two_phase = on, binary = on, streaming = off' ],
 	[ 'schemas', 'FOR TABLES IN SCHEMA public, index_table', 'streaming = on, binary = on' ],
 	[ 'list', 'FOR TABLE people, orders, people_by_email, people_by_town, people_by_tag, people_by_code, orders_by_place, orders_outbox,'
 		  . ' index_table.definition, index_table.partition, index_table.captured, index_table.intent', 'streaming = off' ])
