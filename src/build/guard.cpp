@@ -2,6 +2,7 @@
 
 #include "build/query.h"
 #include "catalog/definition.h"
+#include "compat/compat.h"
 
 namespace index_table {
 namespace {
@@ -36,6 +37,20 @@ bool IsLoading(Relation rel) {
         table_close(partition, NoLock);
     }
     return is_loading;
+}
+
+// Calls something while guards let everything pass.
+template <typename Action>
+void Unguarded(Action action) {
+    bool outer = is_off;
+    PG_TRY();
+    {
+        is_off = true;
+        action();
+    }
+    PG_FINALLY();
+    { is_off = outer; }
+    PG_END_TRY();
 }
 
 } // namespace
@@ -78,15 +93,26 @@ bool HasGuard(Oid index_table) {
 }
 
 void ExecuteUnguarded(const char *sql) {
-    bool outer = is_off;
-    PG_TRY();
-    {
-        is_off = true;
-        Execute(sql);
+    Unguarded([=] { Execute(sql); });
+}
+
+void TruncateUnguarded(Oid relid) {
+    List *relations = NIL;
+    List *told = NIL; // to logical decoding
+    List *oids = find_all_inheritors(relid, AccessExclusiveLock, nullptr);
+    ListCell *cell;
+    foreach (cell, oids) {
+        Relation rel = table_open(lfirst_oid(cell), NoLock);
+        CheckTableNotInUse(rel, "TRUNCATE");
+        relations = lappend(relations, rel);
+        if (!OidIsValid(rel->rd_rel->relrewrite) && RelationIsLogicallyLogged(rel))
+            told = lappend_oid(told, lfirst_oid(cell));
     }
-    PG_FINALLY();
-    { is_off = outer; }
-    PG_END_TRY();
+    PushActiveSnapshot(GetTransactionSnapshot());
+    Unguarded([=] { compat::Truncate(relations, oids, told); });
+    PopActiveSnapshot();
+    foreach (cell, relations)
+        table_close(static_cast<Relation>(lfirst(cell)), NoLock);
 }
 
 bool IsUnguarded() {

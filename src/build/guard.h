@@ -22,6 +22,9 @@ bool HasGuard(Oid index_table);
 
 // Execute() for statements that change an index table, or the definition of one.
 void ExecuteUnguarded(const char *sql);
+// Empties an index table, its partitions included, under AccessExclusiveLock. Logical
+// replication is told of those that are published (ddl/replication.h).
+void TruncateUnguarded(Oid relid);
 // Whether such a statement is running.
 bool IsUnguarded();
 

@@ -129,7 +129,7 @@ const char *ObstacleToReload(const IndexTable *table) {
 }
 
 void Empty(const IndexTable *table) {
-    ExecuteUnguarded(psprintf("TRUNCATE %s", QualifiedName(table->relid)));
+    TruncateUnguarded(table->relid);
     ForgetRetiredNumbers(table->relid, ListRetiredNumbers(table->relid));
 }
 

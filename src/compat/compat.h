@@ -44,6 +44,15 @@ inline List *SplitQualifiedName(const char *text) {
 #endif
 }
 
+// TRUNCATE of open tables, with their OIDs; `told`: those that logical decoding is told of.
+inline void Truncate(List *relations, List *oids, List *told) {
+#if PG_VERSION_NUM >= 160000
+    ExecuteTruncateGuts(relations, oids, told, DROP_RESTRICT, false, false);
+#else
+    ExecuteTruncateGuts(relations, oids, told, DROP_RESTRICT, false);
+#endif
+}
+
 // Which indexes are to be told of a new version of a tuple. Since 16, one that differs in columns
 // of summarizing indexes (BRIN) alone is heap-only still: an entry for it in any other index would
 // corrupt that.

@@ -10,6 +10,7 @@
 #include "build/restored.h"
 #include "catalog/definition.h"
 #include "compat/compat.h"
+#include "ddl/replication.h"
 #include "ddl/triggers.h"
 #include "maintenance/departure.h"
 #include "maintenance/maintenance.h"
@@ -337,6 +338,7 @@ void FollowAlterTable(AlterTableStmt *statement) {
     if (pending && pending->changes)
         FollowColumnChange(pending->changes);
     FollowAlterOfCaptured(statement, relid);
+    FollowReplicaIdentity(relid);
     ListCell *cell;
     foreach (cell, statement->cmds) {
         AlterTableCmd *command = lfirst_node(AlterTableCmd, cell);
@@ -384,6 +386,32 @@ void FollowCreate(CreateStmt *statement) {
     }
     if (OidIsValid(relid))
         FollowForeignKeys(relid);
+}
+
+// Publications and subscriptions; ALTER EXTENSION … ADD, by which pg_upgrade restores the extension
+// after tables and their triggers.
+void FollowReplication(Node *parsetree) {
+    switch (nodeTag(parsetree)) {
+    case T_CreatePublicationStmt:
+        FollowPublication(reinterpret_cast<CreatePublicationStmt *>(parsetree)->pubobjects);
+        break;
+    case T_AlterPublicationStmt: {
+        auto *statement = reinterpret_cast<AlterPublicationStmt *>(parsetree);
+        FollowPublication(statement->action == AP_DropObjects ? NIL : statement->pubobjects);
+        break;
+    }
+    case T_CreateSubscriptionStmt:
+        FollowSubscription(reinterpret_cast<CreateSubscriptionStmt *>(parsetree)->subname);
+        break;
+    case T_AlterSubscriptionStmt:
+        FollowSubscription(reinterpret_cast<AlterSubscriptionStmt *>(parsetree)->subname);
+        break;
+    case T_AlterExtensionContentsStmt:
+        KeepAllLocal();
+        break;
+    default:
+        break;
+    }
 }
 
 // CREATE SCHEMA … CREATE TABLE … is one command.
@@ -515,6 +543,24 @@ void NoteDropOfTrigger(DropStmt *statement) {
                  errhint("index_table.repair() creates it again, and mends what was missed.")));
 }
 
+// After DROP TRIGGER: a table without its guard may no longer be the extension's.
+void FollowDropOfTrigger(DropStmt *statement) {
+    List *names = lfirst_node(List, list_head(statement->objects));
+    if (list_length(names) > 1 && strcmp(strVal(llast(names)), kGuard) == 0)
+        FollowReplicaIdentity(
+            FindRelation(makeRangeVarFromNameList(list_copy_head(names, list_length(names) - 1))));
+}
+
+bool DropsExtension(DropStmt *statement) {
+    if (statement->removeType != OBJECT_EXTENSION)
+        return false;
+    ListCell *cell;
+    foreach (cell, statement->objects)
+        if (strcmp(strVal(lfirst(cell)), "index_table") == 0)
+            return true;
+    return false;
+}
+
 // Nothing says any more which table a dropped index was on.
 void CheckAllIndexes() {
     ListCell *base_cell, *cell;
@@ -546,6 +592,8 @@ SQL_FUNCTION(index_table_on_ddl_start) {
         if (IsA(event->parsetree, DropStmt)) {
             PrepareDrop(reinterpret_cast<DropStmt *>(event->parsetree));
             NoteDropOfTrigger(reinterpret_cast<DropStmt *>(event->parsetree));
+            if (DropsExtension(reinterpret_cast<DropStmt *>(event->parsetree)))
+                PublishAll();
         }
         PG_RETURN_NULL();
     }
@@ -569,17 +617,21 @@ SQL_FUNCTION(index_table_on_ddl_end) {
         FollowNewRule(reinterpret_cast<RuleStmt *>(event->parsetree));
     else if (IsA(event->parsetree, AlterTableStmt))
         FollowAlterTable(reinterpret_cast<AlterTableStmt *>(event->parsetree));
+    else if (IsA(event->parsetree, CreateTrigStmt))
+        FollowNewTrigger(reinterpret_cast<CreateTrigStmt *>(event->parsetree));
     else if (IsA(event->parsetree, CreateStmt))
         FollowCreate(reinterpret_cast<CreateStmt *>(event->parsetree));
     else if (IsA(event->parsetree, CreateSchemaStmt))
         FollowCreateSchema(reinterpret_cast<CreateSchemaStmt *>(event->parsetree));
     else if (IsA(event->parsetree, CreateForeignTableStmt))
         FollowCreate(&reinterpret_cast<CreateForeignTableStmt *>(event->parsetree)->base);
+    else
+        FollowReplication(event->parsetree);
     PG_RETURN_NULL();
 }
 
 SQL_FUNCTION(index_table_on_drop) {
-    GetEvent(fcinfo);
+    EventTriggerData *event = GetEvent(fcinfo);
     if (!OidIsValid(ExtensionSchema()) ||
         !OidIsValid(get_relname_relid("partition", ExtensionSchema())))
         PG_RETURN_NULL(); // the extension itself is being dropped
@@ -591,7 +643,13 @@ SQL_FUNCTION(index_table_on_drop) {
         ForgetIncludedColumns(lfirst_oid(cell));
     foreach (cell, dropped.undefined)
         ForgetUndefined(static_cast<RangeVar *>(lfirst(cell)));
-    if (dropped.indexes_alone)
+    if (dropped.indexes_alone) {
         CheckAllIndexes();
+        KeepAllLocal(); // it may have been a replica identity
+    }
+    Node *parsetree = event->parsetree;
+    if (IsA(parsetree, DropStmt) &&
+        reinterpret_cast<DropStmt *>(parsetree)->removeType == OBJECT_TRIGGER)
+        FollowDropOfTrigger(reinterpret_cast<DropStmt *>(parsetree));
     PG_RETURN_NULL();
 }

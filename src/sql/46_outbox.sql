@@ -86,6 +86,8 @@ CREATE TABLE index_table.intent (
 COMMENT ON TABLE index_table.intent IS
     'rows of foreign partitions whose changes a transaction was about to commit on their servers: columns of the identity and values, one row after the other; NULL: any row. Gone when it commits here; drain() reads the rows again if it does not';
 SELECT pg_catalog.pg_extension_config_dump('index_table.intent', '');
+-- SQL changes it, which tables without an identity in a publication FOR ALL TABLES refuse.
+ALTER TABLE index_table.intent REPLICA IDENTITY FULL;
 
 CREATE PROCEDURE index_table.drain(index_table regclass DEFAULT NULL)
     AS 'MODULE_PATHNAME', 'index_table_drain'

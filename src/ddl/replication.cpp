@@ -1,0 +1,249 @@
+#include "ddl/replication.h"
+
+#include "build/guard.h"
+#include "catalog/captured.h"
+#include "catalog/definition.h"
+
+namespace index_table {
+namespace {
+
+// Calls `visit` with the class and the OID of each object that depends on another.
+template <typename Visit>
+void ForEachDependent(Oid class_id, Oid object, char type, Visit visit) {
+    Relation depend = table_open(DependRelationId, AccessShareLock);
+    ScanKeyData keys[2];
+    ScanKeyInit(&keys[0], Anum_pg_depend_refclassid, BTEqualStrategyNumber, F_OIDEQ,
+                ObjectIdGetDatum(class_id));
+    ScanKeyInit(&keys[1], Anum_pg_depend_refobjid, BTEqualStrategyNumber, F_OIDEQ,
+                ObjectIdGetDatum(object));
+    SysScanDesc scan = systable_beginscan(depend, DependReferenceIndexId, true, nullptr, 2, keys);
+    while (HeapTuple tuple = systable_getnext(scan)) {
+        Form_pg_depend form = reinterpret_cast<Form_pg_depend>(GETSTRUCT(tuple));
+        if (form->deptype == type)
+            visit(form->classid, form->objid);
+    }
+    systable_endscan(scan);
+    table_close(depend, AccessShareLock);
+}
+
+Oid TableOfTrigger(Oid trigger) {
+    Relation triggers = table_open(TriggerRelationId, AccessShareLock);
+    ScanKeyData key;
+    ScanKeyInit(&key, Anum_pg_trigger_oid, BTEqualStrategyNumber, F_OIDEQ,
+                ObjectIdGetDatum(trigger));
+    SysScanDesc scan = systable_beginscan(triggers, TriggerOidIndexId, true, nullptr, 1, &key);
+    HeapTuple tuple = systable_getnext(scan);
+    Oid relid = tuple ? reinterpret_cast<Form_pg_trigger>(GETSTRUCT(tuple))->tgrelid : InvalidOid;
+    systable_endscan(scan);
+    table_close(triggers, AccessShareLock);
+    return relid;
+}
+
+bool IsCatalogTable(Oid relid) {
+    return getExtensionOfObject(RelationRelationId, relid) ==
+           get_extension_oid("index_table", false);
+}
+
+// Index tables, their partitions and logs have the guard, with or without a definition, which a
+// dump may bring later; without it they are known as long as they have a definition.
+bool IsOwn(Oid relid) {
+    return HasGuard(relid) || OidIsValid(RecordedBase(RootOf(relid))) ||
+           OidIsValid(CapturedBy(relid)) || IsCatalogTable(relid);
+}
+
+// The tables that IsOwn() is true of; some may be gone, some named twice.
+List *ListOwn() {
+    List *own = NIL;
+    ForEachDependent(ExtensionRelationId, get_extension_oid("index_table", false),
+                     DEPENDENCY_EXTENSION, [&](Oid class_id, Oid object) {
+                         if (class_id == RelationRelationId)
+                             own = lappend_oid(own, object);
+                     });
+    Oid guard =
+        LookupFuncName(list_make2(makeString(pstrdup("index_table")), makeString(pstrdup("guard"))),
+                       0, nullptr, true);
+    ForEachDependent(ProcedureRelationId, guard, DEPENDENCY_NORMAL, [&](Oid class_id, Oid object) {
+        if (class_id == TriggerRelationId)
+            own = lappend_oid(own, TableOfTrigger(object));
+    });
+    ListCell *base, *cell;
+    foreach (base, ListBases())
+        foreach (cell, ListIndexTables(lfirst_oid(base)))
+            if (!HasGuard(lfirst_oid(cell)))
+                own = list_concat(own, find_all_inheritors(lfirst_oid(cell), NoLock, nullptr));
+    foreach (cell, ListCaptured())
+        own = lappend_oid(own, QueueOf(lfirst_oid(cell)));
+    return own;
+}
+
+// Whether the owner wants a table published. A queue always has a primary key; that of an index
+// table is its owner's.
+bool HasReplicaIdentity(Relation rel) {
+    switch (rel->rd_rel->relreplident) {
+    case REPLICA_IDENTITY_FULL:
+        return true;
+    case REPLICA_IDENTITY_INDEX:
+        return OidIsValid(RelationGetReplicaIndex(rel));
+    case REPLICA_IDENTITY_DEFAULT:
+        return OidIsValid(RelationGetReplicaIndex(rel)) &&
+               !OidIsValid(CapturedBy(RelationGetRelid(rel)));
+    default:
+        return false;
+    }
+}
+
+bool IsToBeMarked(Relation rel) {
+    Oid relid = RelationGetRelid(rel);
+    return IsOwn(relid) && (IsCatalogTable(relid) || !HasReplicaIdentity(rel));
+}
+
+bool IsMarked(Relation rel) {
+    return rel->rd_rel->relrewrite == RelationGetRelid(rel);
+}
+
+void SetMark(Oid relid, bool is_marked) {
+    LockRelationOid(relid, ShareUpdateExclusiveLock); // as whatever changes rows of pg_class
+    HeapTuple tuple = SearchSysCacheCopy1(RELOID, ObjectIdGetDatum(relid));
+    if (!HeapTupleIsValid(tuple))
+        return;
+    Relation classes = table_open(RelationRelationId, RowExclusiveLock);
+    reinterpret_cast<Form_pg_class>(GETSTRUCT(tuple))->relrewrite = is_marked ? relid : InvalidOid;
+    CatalogTupleUpdate(classes, &tuple->t_self, tuple);
+    table_close(classes, RowExclusiveLock);
+    CommandCounterIncrement();
+}
+
+// A TOAST table is decoded by itself.
+void Mark(Relation rel, bool is_marked) {
+    if (IsMarked(rel) != is_marked)
+        SetMark(RelationGetRelid(rel), is_marked);
+    Oid toast = rel->rd_rel->reltoastrelid;
+    Relation toast_rel = OidIsValid(toast) ? table_open(toast, AccessShareLock) : nullptr;
+    if (!toast_rel)
+        return;
+    bool is_toast_marked = IsMarked(toast_rel);
+    table_close(toast_rel, AccessShareLock);
+    if (is_toast_marked != is_marked)
+        SetMark(toast, is_marked);
+}
+
+void MarkIfOwn(Oid relid) {
+    if (!OidIsValid(relid) || get_rel_relkind(relid) != RELKIND_RELATION)
+        return; // nothing is stored in a partitioned table
+    Relation rel = try_relation_open(relid, AccessShareLock);
+    if (!rel)
+        return;
+    bool is_marked = IsToBeMarked(rel);
+    if (is_marked || IsMarked(rel))
+        Mark(rel, is_marked);
+    relation_close(rel, AccessShareLock);
+}
+
+} // namespace
+
+void FollowReplicaIdentity(Oid relid) {
+    Relation rel = OidIsValid(relid) ? try_relation_open(relid, AccessShareLock) : nullptr;
+    if (!rel)
+        return;
+    bool is_concerned = IsOwn(relid) || IsMarked(rel);
+    relation_close(rel, AccessShareLock);
+    if (!is_concerned)
+        return;
+    ListCell *cell;
+    foreach (cell, find_all_inheritors(relid, NoLock, nullptr))
+        MarkIfOwn(lfirst_oid(cell));
+}
+
+void KeepAllLocal() {
+    ListCell *cell;
+    foreach (cell, ListOwn())
+        MarkIfOwn(lfirst_oid(cell));
+}
+
+void FollowNewTrigger(const CreateTrigStmt *statement) {
+    const char *name = strVal(llast(statement->funcname));
+    bool is_guard = strcmp(name, "guard") == 0;
+    if (!is_guard && strcmp(name, "enqueue") != 0)
+        return;
+    Oid function = LookupFuncName(statement->funcname, 0, nullptr, true);
+    Oid relid = RangeVarGetRelid(statement->relation, NoLock, true);
+    if (!OidIsValid(function) || !OidIsValid(relid) ||
+        get_func_namespace(function) != ExtensionSchema())
+        return;
+    FollowReplicaIdentity(is_guard ? relid : QueueOf(CapturedRoot(relid)));
+}
+
+void PublishAll() {
+    Relation classes = table_open(RelationRelationId, AccessShareLock);
+    SysScanDesc scan = systable_beginscan(classes, InvalidOid, false, nullptr, 0, nullptr);
+    List *marked = NIL;
+    while (HeapTuple tuple = systable_getnext(scan)) {
+        Form_pg_class form = reinterpret_cast<Form_pg_class>(GETSTRUCT(tuple));
+        if (form->relrewrite == form->oid)
+            marked = lappend_oid(marked, form->oid);
+    }
+    systable_endscan(scan);
+    table_close(classes, AccessShareLock);
+    ListCell *cell;
+    foreach (cell, marked)
+        SetMark(lfirst_oid(cell), false);
+}
+
+void FollowPublication(List *objects) {
+    KeepAllLocal();
+    ListCell *cell;
+    foreach (cell, objects) {
+        PublicationObjSpec *object = lfirst_node(PublicationObjSpec, cell);
+        if (object->pubobjtype != PUBLICATIONOBJ_TABLE)
+            continue;
+        Relation rel = relation_openrv_extended(object->pubtable->relation, AccessShareLock, true);
+        if (!rel)
+            continue;
+        if (IsToBeMarked(rel))
+            ereport(WARNING,
+                    (errmsg("changes of \"%s\" are not published: index_table keeps it local",
+                            RelationGetRelationName(rel)),
+                     IsCatalogTable(RelationGetRelid(rel))
+                         ? 0
+                         : errhint("They are where it has a replica identity: ALTER TABLE ... "
+                                   "REPLICA IDENTITY FULL.")));
+        relation_close(rel, AccessShareLock);
+    }
+}
+
+void FollowSubscription(const char *name) {
+    CommandCounterIncrement();
+    Oid subscription = get_subscription_oid(name, true);
+    if (!OidIsValid(subscription))
+        return;
+    ListCell *cell;
+    foreach (cell, ListOwn()) {
+        Oid relid = lfirst_oid(cell);
+        XLogRecPtr lsn;
+        switch (GetSubscriptionRelState(subscription, relid, &lsn)) {
+        case SUBREL_STATE_INIT:
+        case SUBREL_STATE_SYNCDONE:
+        case SUBREL_STATE_READY:
+            RemoveSubscriptionRel(subscription, relid);
+            CommandCounterIncrement();
+            break;
+        case SUBREL_STATE_UNKNOWN: // not its own
+            break;
+        default:
+            ereport(WARNING,
+                    (errmsg("subscription \"%s\" is copying \"%s\", which index_table keeps local",
+                            name, get_rel_name(relid)),
+                     errhint("Drop the subscription, repair the index table, and create the "
+                             "subscription again.")));
+        }
+    }
+}
+
+} // namespace index_table
+
+using namespace index_table;
+
+SQL_FUNCTION(index_table_keep_local) {
+    KeepAllLocal();
+    PG_RETURN_VOID();
+}
