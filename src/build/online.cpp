@@ -402,8 +402,8 @@ void BuildConcurrently(Oid relid) {
     // nobody drops the index table under it.
     LockRelId lock = {.relId = relid, .dbId = MyDatabaseId};
     LockRelationIdForSession(&lock, ShareUpdateExclusiveLock);
-    Oid base = Reopen(relid)->base;
     Commit();
+    Oid base = Reopen(relid)->base;
     for (;;) {
         while (LoadNext(relid))
             Commit();
