@@ -14,7 +14,7 @@ CREATE VIEW published AS
     SELECT c.oid::regclass::text COLLATE "C" AS relation FROM pg_class c
      WHERE relkind = 'r' AND relrewrite = 0
        AND (relnamespace = 'index_table'::regnamespace OR relname ~ '_outbox$' OR relname ~ '_by_'
-            OR oid IN (SELECT log FROM index_table.definition))
+            OR oid IN (SELECT (index_table.describe(index_table)).log FROM index_table.definition))
      ORDER BY 1;
 CREATE VIEW unpublished AS
     SELECT c.oid::regclass::text COLLATE "C" AS relation FROM pg_class c

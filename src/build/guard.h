@@ -13,7 +13,7 @@ void RevokeDefaultPrivileges(Oid relid);
 
 // Gives an index table, its partitions included, or a log the statement trigger that refuses direct
 // changes. What the extension writes itself fires no statement triggers. Replicas, as
-// session_replication_role calls them, may change everything, as foreign keys allow them too.
+// session_replication_role calls them, may change everything, unless they load a dump.
 void CreateGuard(Oid relid);
 
 // Whether an index table has its guard. One without may be taken apart: pg_restore --clean drops

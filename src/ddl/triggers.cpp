@@ -26,11 +26,6 @@ void ForEachOwnTrigger(Oid relid, LOCKMODE mode, Visit visit) {
     table_close(triggers, mode);
 }
 
-// Of index tables; replicas pass it.
-bool IsGuard(Form_pg_trigger form) {
-    return strcmp(NameStr(form->tgname), kGuard) == 0;
-}
-
 // Of captured tables: an index table may be elsewhere.
 bool IsOfOutbox(Form_pg_trigger form) {
     char *function = get_func_name(form->tgfoid);
@@ -48,16 +43,16 @@ char FiringMode(Form_pg_trigger form) {
 // at all; of those of captured tables some fire there and some elsewhere.
 void RestoreFiringModes(Oid relid) {
     bool changed = false;
-    ForEachOwnTrigger(
-        relid, RowExclusiveLock, [&](Relation triggers, HeapTuple tuple, Form_pg_trigger form) {
-            char mode = FiringMode(form);
-            if (form->tgenabled == TRIGGER_DISABLED || form->tgenabled == mode || IsGuard(form))
-                return;
-            HeapTuple copy = heap_copytuple(tuple);
-            reinterpret_cast<Form_pg_trigger>(GETSTRUCT(copy))->tgenabled = mode;
-            CatalogTupleUpdate(triggers, &copy->t_self, copy);
-            changed = true;
-        });
+    ForEachOwnTrigger(relid, RowExclusiveLock,
+                      [&](Relation triggers, HeapTuple tuple, Form_pg_trigger form) {
+                          char mode = FiringMode(form);
+                          if (form->tgenabled == TRIGGER_DISABLED || form->tgenabled == mode)
+                              return;
+                          HeapTuple copy = heap_copytuple(tuple);
+                          reinterpret_cast<Form_pg_trigger>(GETSTRUCT(copy))->tgenabled = mode;
+                          CatalogTupleUpdate(triggers, &copy->t_self, copy);
+                          changed = true;
+                      });
     if (!changed)
         return;
     CacheInvalidateRelcacheByRelid(relid);

@@ -69,7 +69,7 @@ sub catalog
 {
 	my ($node, $db) = @_;
 	return $node->safe_psql($db, q{
-		SELECT format('%s %s', index_table, key) FROM index_table.definition ORDER BY 1;
+		SELECT format('%s %s', index_table, key) FROM index_table.index_tables ORDER BY 1;
 		SELECT format('%s %s', partition_id, relation) FROM index_table.partition ORDER BY 1;
 		SELECT captured, queue FROM index_table.captured ORDER BY 1;
 		SELECT count(*) FROM index_table.intent;});
@@ -164,7 +164,7 @@ sub build_online
 		'23505', "$db: a build that is not finished");
 	$publisher->safe_psql($db, "INSERT INTO people (id, town) VALUES (60001, 'one'), (60002, 'two'); UPDATE people SET town = 'three' WHERE id = 60002;"
 		  . 'DELETE FROM people WHERE id < 60000; UPDATE people SET id = id + 100;');
-	cmp_ok($publisher->safe_psql($db, q{SELECT format('SELECT count(*) FROM %s', log) FROM index_table.definition WHERE log IS NOT NULL \gexec}),
+	cmp_ok($publisher->safe_psql($db, q{SELECT format('SELECT count(*) FROM %s', s.log) FROM index_table.definition, index_table.describe(index_table) s WHERE s.log IS NOT NULL \gexec}),
 		'>', 10, "$db: its log is written to");
 	$publisher->safe_psql($db, "CALL index_table.rebuild('by_upper')");
 	return;
