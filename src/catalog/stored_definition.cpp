@@ -21,18 +21,32 @@ constexpr char kDeferred[] = "deferred";
 Oid ChooseOpclass(Oid type, Oid sort_operator, const char *name);
 Oid SortOperator(const KeyColumn &column);
 
-// Operators tell the operator class, unless another has them, too.
 void AppendOpclass(StringInfo text, const KeyColumn &column, int number) {
-    if (ChooseOpclass(column.type, SortOperator(column), nullptr) == column.opclass)
-        return;
     const char *name = OperatorClassName(column.opclass);
     if (strpbrk(name, " \t\n"))
         ereport(ERROR,
                 (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
                  errmsg("operator class %s cannot be used in the key of an index table", name),
-                 errdetail("There are spaces in its name, and another operator class has "
-                           "its operators, too.")));
+                 errdetail("There are spaces in its name, and ORDER BY does not tell it.")));
     appendStringInfo(text, " opclass%d=%s", number, name);
+}
+
+bool IsRepeated(const Key &key, int i) {
+    return std::any_of(key.columns, key.columns + i, [&](const KeyColumn &column) {
+        return equal(column.whole, key.columns[i].whole);
+    });
+}
+
+// ORDER BY tells the operator class by its operators, unless another has them, too. It names an
+// expression once: the order of one that is repeated is told here.
+void AppendOrder(StringInfo text, const Key &key, int i) {
+    const KeyColumn &column = key.columns[i];
+    bool is_repeated = IsRepeated(key, i);
+    if (is_repeated)
+        appendStringInfo(text, " order%d=%s,%s", i + 1, column.descending ? "desc" : "asc",
+                         column.nulls_first ? "first" : "last");
+    if (is_repeated || ChooseOpclass(column.type, SortOperator(column), nullptr) != column.opclass)
+        AppendOpclass(text, column, i + 1);
 }
 
 char *WriteOptions(const Definition &definition) {
@@ -50,7 +64,7 @@ char *WriteOptions(const Definition &definition) {
     append(definition.initially_deferred, kInitiallyDeferred);
     append(definition.is_deferred, kDeferred);
     for (int i = 0; i < definition.key.count; i++)
-        AppendOpclass(&text, definition.key.columns[i], i + 1);
+        AppendOrder(&text, definition.key, i);
     return text.data;
 }
 
@@ -58,15 +72,19 @@ struct Options {
     Definition flags; // strategy and flags only
     int keys;
     int identity;
-    const char *opclasses[INDEX_MAX_KEYS]; // by key column; null: as the order says
+    // By key column; null: as ORDER BY says.
+    const char *opclasses[INDEX_MAX_KEYS];
+    const char *orders[INDEX_MAX_KEYS];
 };
 
-bool ReadOpclass(const char *word, Options *options) {
-    int column, length;
-    if (sscanf(word, "opclass%d=%n", &column, &length) != 1 || column < 1 ||
+// opclass1=… and order1=…
+bool ReadOfColumn(const char *word, const char *format, const char **values) {
+    int column;
+    int length = 0;
+    if (sscanf(word, format, &column, &length) != 1 || length == 0 || column < 1 ||
         column > INDEX_MAX_KEYS)
         return false;
-    options->opclasses[column - 1] = word + length;
+    values[column - 1] = word + length;
     return true;
 }
 
@@ -81,7 +99,9 @@ bool ReadOptions(const char *text, Options *options) {
         if (is_first)
             flags.strategy = ParseStrategy(word);
         else if (sscanf(word, "keys=%d", &options->keys) == 1 ||
-                 sscanf(word, "identity=%d", &options->identity) == 1 || ReadOpclass(word, options))
+                 sscanf(word, "identity=%d", &options->identity) == 1 ||
+                 ReadOfColumn(word, "opclass%d=%n", options->opclasses) ||
+                 ReadOfColumn(word, "order%d=%n", options->orders))
             ;
         else if (is(kUnique))
             flags.is_unique = true;
@@ -166,15 +186,10 @@ const char *OptionsOf(const Query *query, int column) {
     return TextDatumGetCString(reinterpret_cast<Const *>(Target(query, column)->expr)->constvalue);
 }
 
-// Where the same expression is a key column twice, ORDER BY has it once.
 const SortGroupClause *OrderOf(const Query *query, const TargetEntry *target) {
-    ListCell *cell;
-    foreach (cell, query->targetList) {
-        const TargetEntry *other = lfirst_node(TargetEntry, cell);
-        if (other->ressortgroupref != 0 && equal(other->expr, target->expr))
-            return get_sortgroupref_clause_noerr(other->ressortgroupref, query->sortClause);
-    }
-    return nullptr;
+    return target->ressortgroupref == 0
+               ? nullptr
+               : get_sortgroupref_clause_noerr(target->ressortgroupref, query->sortClause);
 }
 
 bool IsNamed(Form_pg_opclass opclass, const char *name) {
@@ -183,6 +198,7 @@ bool IsNamed(Form_pg_opclass opclass, const char *name) {
 
 // The B-tree operator class of a type that orders by an operator: that of the given name, or the
 // type's default, or the oldest.
+// Without an operator the name alone says it.
 Oid ChooseOpclass(Oid type, Oid sort_operator, const char *name) {
     Oid by_default = GetDefaultOpClass(type, BTREE_AM_OID);
     Oid best = InvalidOid;
@@ -191,7 +207,8 @@ Oid ChooseOpclass(Oid type, Oid sort_operator, const char *name) {
     for (int i = 0; i < all->n_members && !is_best; i++) {
         Form_pg_opclass form =
             reinterpret_cast<Form_pg_opclass>(GETSTRUCT(&all->members[i]->tuple));
-        if (get_op_opfamily_strategy(sort_operator, form->opcfamily) == 0 ||
+        if ((OidIsValid(sort_operator) &&
+             get_op_opfamily_strategy(sort_operator, form->opcfamily) == 0) ||
             !IsBinaryCoercible(type, form->opcintype))
             continue;
         is_best = name ? IsNamed(form, name) : form->oid == by_default;
@@ -219,6 +236,13 @@ bool SetOrder(KeyColumn *column, const SortGroupClause *order, const char *opcla
     return true;
 }
 
+bool SetOrder(KeyColumn *column, const char *order, const char *opclass) {
+    column->opclass = opclass ? ChooseOpclass(column->type, InvalidOid, opclass) : InvalidOid;
+    column->descending = strncmp(order, "desc,", 5) == 0;
+    column->nulls_first = strcmp(order + strcspn(order, ","), ",first") == 0;
+    return OidIsValid(column->opclass);
+}
+
 // COLLATE as the topmost node says the collation of the key column, as it does in CREATE INDEX.
 Expr *StripCollation(Expr *expr, Oid *collation) {
     *collation = InvalidOid;
@@ -230,7 +254,8 @@ Expr *StripCollation(Expr *expr, Oid *collation) {
     return expr;
 }
 
-bool ReadKeyColumn(const Query *query, int i, Index base, const char *opclass, KeyColumn *column) {
+bool ReadKeyColumn(const Query *query, int i, Index base, const Options &options,
+                   KeyColumn *column) {
     const TargetEntry *target = Target(query, i);
     Oid collation;
     Expr *expr = StripCollation(target->expr, &collation);
@@ -242,7 +267,8 @@ bool ReadKeyColumn(const Query *query, int i, Index base, const char *opclass, K
     if (!target->resname)
         return false;
     namestrcpy(&column->name, target->resname);
-    return SetOrder(column, OrderOf(query, target), opclass);
+    return options.orders[i] ? SetOrder(column, options.orders[i], options.opclasses[i])
+                             : SetOrder(column, OrderOf(query, target), options.opclasses[i]);
 }
 
 bool ReadColumns(const Query *query, Index base, int from, int to, List **attnos) {
@@ -259,7 +285,7 @@ bool ReadKey(const Query *query, Index base, const Options &options, Key *key) {
     int count = options.keys;
     *key = {.count = count, .columns = palloc0_array(KeyColumn, count), .multi_valued = -1};
     for (int i = 0; i < count; i++) {
-        if (!ReadKeyColumn(query, i, base, options.opclasses[i], &key->columns[i]))
+        if (!ReadKeyColumn(query, i, base, options, &key->columns[i]))
             return false;
         if (key->columns[i].shape == KeyShape::Single)
             continue;

@@ -85,12 +85,20 @@ void WarnOfDisabledTriggers(const AlterTableCmd *command, Oid relid) {
 
 // --- Loading -----------------------------------------------------------------
 
-// What index tables hold may have been loaded beside what they say they hold.
-void LookAgain() {
-    ListCell *base, *cell;
-    foreach (base, ListBases())
-        foreach (cell, ListIndexTables(lfirst_oid(base)))
+// What index tables of a base table hold may have been loaded beside what they say they hold.
+// Several sessions may be loading.
+void LookAgain(Oid base) {
+    LockRelationOid(ExtensionRelation("definition"), ShareRowExclusiveLock);
+    ListCell *cell;
+    foreach (cell, ListIndexTables(base))
+        if (RecordedState(lfirst_oid(cell)) != TableState::Restored)
             SetState(lfirst_oid(cell), TableState::Restored);
+}
+
+void LookAgain() {
+    ListCell *base;
+    foreach (base, ListBases())
+        LookAgain(lfirst_oid(base));
     CacheInvalidateRelcacheAll();
 }
 
@@ -126,11 +134,8 @@ bool IsNumbered(Relation rel, HeapTuple row) {
         return false;
     Oid leaf = DatumGetObjectId(ValueOf(rel, row, "relation"));
     std::optional<PartitionNumber> number = FindPartitionNumber(leaf);
-    if (number) {
-        ListCell *cell;
-        foreach (cell, ListIndexTables(number->base))
-            SetState(lfirst_oid(cell), TableState::Restored);
-    }
+    if (number)
+        LookAgain(number->base);
     return number.has_value();
 }
 
