@@ -354,7 +354,11 @@ DELETE FROM guarded_p0 WHERE false;
 TRUNCATE guarded_p0;
 COPY guarded FROM stdin;
 \.
-MERGE INTO guarded USING (SELECT 1) AS s ON true WHEN MATCHED THEN DELETE;
+-- PostgreSQL before 17 says that there are rules.
+DO $$ BEGIN
+    MERGE INTO guarded USING (SELECT 1) AS s ON true WHEN MATCHED THEN DELETE;
+    RAISE 'not refused';
+EXCEPTION WHEN wrong_object_type OR feature_not_supported THEN NULL; END $$;
 WITH d AS (DELETE FROM guarded RETURNING *) SELECT * FROM d;
 CREATE TABLE towns (town text PRIMARY KEY);
 INSERT INTO towns SELECT DISTINCT town FROM guarded WHERE town IS NOT NULL;
