@@ -12,7 +12,8 @@ constexpr Size kBatchBytes = 256 * 1024;
 struct LoadTarget {
     Relation rel;
     BulkInsertState state;
-    MemoryContext batch; // holds the tuples of the batch
+    MemoryContext batch;      // holds the tuples of the batch
+    const AttrNumber *attnos; // of its columns; null: the query's columns are its own
     TupleTableSlot *slots[kBatchRows];
     int count;
     Size bytes;
@@ -41,6 +42,9 @@ LoadTarget *OpenTarget(BulkLoadReceiver *self, Relation rel) {
     target->state = GetBulkInsertState();
     target->batch =
         AllocSetContextCreate(self->context, "index_table load batch", ALLOCSET_DEFAULT_SIZES);
+    const AttrNumber *attnos = GetLiveColumns(rel, self->table->column_count);
+    if (attnos[self->table->column_count - 1] != self->table->column_count)
+        target->attnos = attnos;
     MemoryContextSwitchTo(caller);
     return target;
 }
@@ -89,6 +93,20 @@ void Startup(DestReceiver *receiver, int, TupleDesc) {
     MemoryContextSwitchTo(caller);
 }
 
+// In the current memory context.
+HeapTuple MakeTuple(const BulkLoadReceiver *self, const LoadTarget *target, TupleTableSlot *slot) {
+    if (!target->attnos)
+        return ExecCopySlotHeapTuple(slot);
+    // Included columns have been dropped.
+    TupleDesc descriptor = RelationGetDescr(target->rel);
+    Datum *values = palloc0_array(Datum, descriptor->natts);
+    bool *nulls = palloc_array(bool, descriptor->natts);
+    memset(nulls, true, descriptor->natts);
+    for (int i = 0; i < self->table->column_count; i++)
+        values[target->attnos[i] - 1] = slot_getattr(slot, i + 1, &nulls[target->attnos[i] - 1]);
+    return heap_form_tuple(descriptor, values, nulls);
+}
+
 bool Receive(TupleTableSlot *slot, DestReceiver *receiver) {
     BulkLoadReceiver *self = reinterpret_cast<BulkLoadReceiver *>(receiver);
     // What comes unsorted is loaded while the base table is scanned, and counted there.
@@ -96,7 +114,7 @@ bool Receive(TupleTableSlot *slot, DestReceiver *receiver) {
         ReportPhase(self->progress, Phase::Loading);
     LoadTarget *target = TargetOf(self, slot);
     MemoryContext caller = MemoryContextSwitchTo(target->batch);
-    HeapTuple tuple = ExecCopySlotHeapTuple(slot); // the query's columns are the table's
+    HeapTuple tuple = MakeTuple(self, target, slot);
     MemoryContextSwitchTo(caller);
     TupleTableSlot **batch_slot = &target->slots[target->count];
     if (!*batch_slot) {

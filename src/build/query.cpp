@@ -16,23 +16,24 @@ void Execute(const char *sql) {
 namespace {
 
 // --- Bound expressions ---------------------------------------------------------
-// A key or predicate stands in the text as a column of a table that nobody has, b."index_table
-// key 1", and is put in its place when the text is analyzed.
+// A key or predicate stands in the text as a name of three parts, b."index_table key"."1", and is
+// put in its place when the text is analyzed. Columns of the base table have names of two parts.
 
 constexpr char kRows[] = "b"; // the alias of the base table, or of a leaf
-constexpr char kKeyColumn[] = "index_table key ";
-constexpr char kPredicateColumn[] = "index_table predicate";
+constexpr char kKey[] = "index_table key";
+constexpr char kPredicate[] = "index_table predicate";
 
 // The expression that a column of the text stands for; null where it stands for itself.
 Expr *FindBound(const IndexTable *table, const ColumnRef *ref) {
-    if (list_length(ref->fields) != 2 || !IsA(lsecond(ref->fields), String))
+    if (list_length(ref->fields) != 3 || !IsA(lthird(ref->fields), String))
         return nullptr;
-    const char *name = strVal(lsecond(ref->fields));
-    if (strcmp(name, kPredicateColumn) == 0)
+    const char *kind = strVal(lsecond(ref->fields));
+    if (strcmp(kind, kPredicate) == 0)
         return table->predicate;
-    if (strncmp(name, kKeyColumn, sizeof(kKeyColumn) - 1) != 0)
+    if (strcmp(kind, kKey) != 0)
         return nullptr;
-    return table->key.columns[atoi(name + sizeof(kKeyColumn) - 1)].whole;
+    int number = atoi(strVal(lthird(ref->fields)));
+    return number >= 0 && number < table->key.count ? table->key.columns[number].whole : nullptr;
 }
 
 // An expression over the base table as one over the relation of a range table entry, which may be
@@ -95,8 +96,9 @@ char *KeyValue(const IndexTable *table, int i) {
     StringInfoData value;
     initStringInfo(&value);
     bool is_array = column.shape == KeyShape::ArrayElements && column.whole == column.expr;
-    appendStringInfo(&value, is_array ? "pg_catalog.unnest(%s.\"%s%d\")" : "(%s.\"%s%d\")", kRows,
-                     kKeyColumn, i);
+    appendStringInfo(&value,
+                     is_array ? "pg_catalog.unnest(%s.\"%s\".\"%d\")" : "(%s.\"%s\".\"%d\")", kRows,
+                     kKey, i);
     AppendCollation(&value, column);
     return value.data;
 }
@@ -162,7 +164,7 @@ char *RecomputationQuery(Relation base, const IndexTable *table, int64 ticket, O
     if (table->key.multi_valued >= 0)
         AppendDistinctElements(&sql, table);
     if (table->predicate)
-        appendStringInfo(&sql, " WHERE %s.\"%s\"", kRows, kPredicateColumn);
+        appendStringInfo(&sql, " WHERE %s.\"%s\".\"0\"", kRows, kPredicate);
     return sql.data;
 }
 

@@ -20,7 +20,8 @@ namespace {
 // An index table whose columns a command is about to change.
 struct ColumnChange {
     Oid index_table;
-    char *statement;    // that makes its definition
+    char *statement;    // that makes its definition, but for the included columns
+    List *include;      // attribute numbers; the command may drop some
     bool in_expression; // the column is used in one, whose value may depend on its type
 };
 
@@ -104,6 +105,18 @@ void ChangeTypes(Relation base, const IndexTable *table, bool is_empty) {
     }
 }
 
+void StoreChanged(Oid base, const ColumnChange *change) {
+    StoreDefinition(change->index_table, change->statement);
+    ListCell *cell;
+    foreach (cell, change->include) {
+        HeapTuple column = SearchSysCacheAttNum(base, lfirst_int(cell));
+        if (!HeapTupleIsValid(column)) // it is dropped
+            continue;
+        ReleaseSysCache(column);
+        StoreIncludedColumn(change->index_table, lfirst_int(cell));
+    }
+}
+
 } // namespace
 
 bool UsesColumn(const IndexTable *table, AttrNumber attno) {
@@ -165,8 +178,12 @@ PendingChange *PrepareColumnChange(const Base *base, List *columns, const char *
         ForgetDependencies(table, columns);
         caller = MemoryContextSwitchTo(TopTransactionContext);
         ColumnChange *change = palloc_object(ColumnChange);
+        Definition *definition = ReadDefinition(table->relid);
+        List *include = definition->include;
+        definition->include = NIL;
         *change = {.index_table = table->relid,
-                   .statement = DefinitionStatement(*ReadDefinition(table->relid)),
+                   .statement = DefinitionStatement(*definition),
+                   .include = include,
                    .in_expression = in_expression};
         pending->changes = lappend(pending->changes, change);
         MemoryContextSwitchTo(caller);
@@ -188,7 +205,7 @@ void FollowColumnChange(const PendingChange *pending) {
     foreach (cell, pending->changes) {
         const ColumnChange *change = static_cast<ColumnChange *>(lfirst(cell));
         if (SearchSysCacheExists1(RELOID, ObjectIdGetDatum(change->index_table)))
-            StoreDefinition(change->index_table, change->statement);
+            StoreChanged(base_oid, change);
     }
     Invalidate(base_oid);
     foreach (cell, pending->changes) {

@@ -53,6 +53,9 @@ void CheckRelation(Oid relid, Oid base) {
     if ((kind != RELKIND_RELATION && kind != RELKIND_PARTITIONED_TABLE) ||
         get_rel_relispartition(relid))
         RaiseNotAsCreated(relid, "It is not a table, or is a partition of another.");
+    if (relid == base || ListIndexTables(relid) != NIL || OidIsValid(RecordedBase(relid)))
+        RaiseNotAsCreated(relid,
+                          "It is a base table or an index table already, or its own base table.");
     if (RelationOwner(relid) != RelationOwner(base))
         ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
                         errmsg("must be owner of table %s", get_rel_name(base)),

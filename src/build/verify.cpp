@@ -277,6 +277,7 @@ SQL_FUNCTION(index_table_verify) {
 
 SQL_FUNCTION(index_table_repair) {
     PreventCommandDuringRecovery("index_table.repair()");
+    PreventCommandIfReadOnly("index_table.repair()");
     const IndexTable *table = LockIndexTable(GetOwnIndexTable(PG_GETARG_OID(0)), AccessShareLock);
     CheckIsComplete(table);
     PG_RETURN_INT64(RepairIndexTable(table));

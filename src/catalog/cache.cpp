@@ -32,6 +32,8 @@ uint64 generation = 1;
 bool leaves_outdated;
 uint64 last_serial;
 
+constexpr int kReadAgain = 2; // what changes while it is read, which is rare
+
 HTAB *CreateTable(const char *name, Size key_size, Size entry_size) {
     HASHCTL control = {};
     control.keysize = key_size;
@@ -171,6 +173,12 @@ const Base *FindBase(Oid relid) {
         return nullptr;
     }
     Base *base = LoadBase(relid);
+    // A definition's row and its rule, read before and after a commit, say together what neither
+    // did: that a concurrent build is over, for snapshots that do not see its end.
+    for (int i = 0; base && !base->valid && i < kReadAgain; i++) {
+        MemoryContextSetParent(base->context, outdated);
+        base = LoadBase(relid);
+    }
     return base && base->table_count > 0 ? base : nullptr;
 }
 

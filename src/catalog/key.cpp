@@ -165,8 +165,8 @@ void SetKeyExpression(KeyColumn *column, Expr *whole) {
         if (sets.call != expr)
             column->per_element = reinterpret_cast<Expr *>(ReplaceCall(expr, sets.call));
         column->expr = reinterpret_cast<Expr *>(sets.call);
-        FuncExpr *call = castNode(FuncExpr, sets.call);
-        if (call->funcid == F_UNNEST_ANYARRAY) {
+        FuncExpr *call = reinterpret_cast<FuncExpr *>(sets.call);
+        if (IsA(call, FuncExpr) && call->funcid == F_UNNEST_ANYARRAY) {
             column->shape = KeyShape::ArrayElements;
             column->expr = static_cast<Expr *>(linitial(call->args));
             if (sets.call == expr) // the same as the array by itself

@@ -117,7 +117,8 @@ bool ReadOptions(const char *text, Options *options) {
             return false;
         is_first = false;
     }
-    return options->keys > 0 && options->keys <= INDEX_MAX_KEYS && options->identity > 0;
+    return options->keys > 0 && options->keys <= INDEX_MAX_KEYS && options->identity > 0 &&
+           options->identity <= MaxTupleAttributeNumber;
 }
 
 // --- Reading -------------------------------------------------------------------
@@ -196,27 +197,29 @@ bool IsNamed(Form_pg_opclass opclass, const char *name) {
     return strcmp(OperatorClassName(opclass->oid), name) == 0;
 }
 
+bool Orders(Oid family, Oid input, Oid type, Oid sort_operator) {
+    return (!OidIsValid(sort_operator) || get_op_opfamily_strategy(sort_operator, family) != 0) &&
+           IsBinaryCoercible(type, input);
+}
+
 // The B-tree operator class of a type that orders by an operator: that of the given name, or the
-// type's default, or the oldest.
-// Without an operator the name alone says it.
+// type's default, or the oldest. Without an operator the name alone says it.
 Oid ChooseOpclass(Oid type, Oid sort_operator, const char *name) {
-    Oid by_default = GetDefaultOpClass(type, BTREE_AM_OID);
+    Oid by_default = name ? InvalidOid : GetDefaultOpClass(type, BTREE_AM_OID);
+    if (OidIsValid(by_default) && Orders(get_opclass_family(by_default),
+                                         get_opclass_input_type(by_default), type, sort_operator))
+        return by_default; // most are: nothing is asked of the others
     Oid best = InvalidOid;
-    bool is_best = false;
     CatCList *all = SearchSysCacheList1(CLAAMNAMENSP, ObjectIdGetDatum(BTREE_AM_OID));
-    for (int i = 0; i < all->n_members && !is_best; i++) {
+    for (int i = 0; i < all->n_members; i++) {
         Form_pg_opclass form =
             reinterpret_cast<Form_pg_opclass>(GETSTRUCT(&all->members[i]->tuple));
-        if ((OidIsValid(sort_operator) &&
-             get_op_opfamily_strategy(sort_operator, form->opcfamily) == 0) ||
-            !IsBinaryCoercible(type, form->opcintype))
-            continue;
-        is_best = name ? IsNamed(form, name) : form->oid == by_default;
-        if (is_best || !OidIsValid(best) || form->oid < best)
+        if (Orders(form->opcfamily, form->opcintype, type, sort_operator) &&
+            (!name || IsNamed(form, name)) && (!OidIsValid(best) || form->oid < best))
             best = form->oid;
     }
     ReleaseSysCacheList(all);
-    return name && !is_best ? InvalidOid : best;
+    return best;
 }
 
 Oid SortOperator(const KeyColumn &column) {
@@ -296,11 +299,23 @@ bool ReadKey(const Query *query, Index base, const Options &options, Key *key) {
     return true;
 }
 
+// NEW is in the range table of a rule ON INSERT, but not in its FROM.
+bool HasOtherVars(Node *node, Index *base) {
+    if (node == nullptr)
+        return false;
+    if (IsA(node, Var))
+        return reinterpret_cast<Var *>(node)->varno != static_cast<int>(*base) ||
+               reinterpret_cast<Var *>(node)->varlevelsup != 0;
+    return compat::WalkExpression(node, HasOtherVars, base);
+}
+
 bool Read(const Query *query, Definition *definition) {
     Index base = BaseIndex(query);
     int options_column = base != 0 ? OptionsColumn(query) : -1;
     Options options = {};
-    if (options_column < 0 || !ReadOptions(OptionsOf(query, options_column), &options))
+    if (options_column < 0 || !ReadOptions(OptionsOf(query, options_column), &options) ||
+        HasOtherVars(reinterpret_cast<Node *>(query->targetList), &base) ||
+        HasOtherVars(query->jointree->quals, &base))
         return false;
     int rest = options.keys + options.identity;
     *definition = options.flags;

@@ -176,8 +176,10 @@ void RefuseNewDefinition(const RuleStmt *statement) {
 // A dump has been here. What the index table holds, if it is one, will be looked at when it is
 // needed: rows may be still to come.
 void FollowNewRule(const RuleStmt *statement) {
-    if (IsDefinition(statement->rulename))
-        RegisterRestored(FindRelation(statement->relation));
+    if (!IsDefinition(statement->rulename))
+        return;
+    RefuseNewDefinition(statement); // the name was another table's, before its lock was waited for
+    RegisterRestored(FindRelation(statement->relation));
 }
 
 void RefuseNewName(RenameStmt *statement) {
