@@ -169,10 +169,21 @@ void NoteBuild(Oid relid) {
     Invalidate(RecordedBase(relid));
 }
 
+namespace {
+
+bool IsDamaged(Relation definitions, HeapTuple row) {
+    bool isnull;
+    Datum state = heap_getattr(row, kDefState, RelationGetDescr(definitions), &isnull);
+    return DatumGetChar(state) == static_cast<char>(TableState::Damaged);
+}
+
+} // namespace
+
 void SetState(Oid relid, TableState state) {
     CatalogScan scan("definition", "definition_pkey", F_OIDEQ, ObjectIdGetDatum(relid),
                      RowExclusiveLock);
-    if (HeapTuple tuple = scan.Next()) {
+    HeapTuple tuple = scan.Next();
+    if (tuple && (state != TableState::Restored || !IsDamaged(scan.relation, tuple))) {
         Datum values[kDefColumns] = {};
         bool nulls[kDefColumns] = {};
         bool replace[kDefColumns] = {};
@@ -372,6 +383,13 @@ namespace {
 constexpr uint16 kTruncation = 1;
 
 } // namespace
+
+void SkipNumbers() {
+    constexpr uint64 kLeast = 1000, kMost = 9000;
+    Oid sequence = ExtensionRelation("partition_id_seq");
+    for (uint64 i = pg_prng_uint64_range(&pg_global_prng_state, kLeast, kMost); i > 0; i--)
+        nextval_internal(sequence, false);
+}
 
 void RenumberPartition(Oid leaf) {
     std::optional<PartitionNumber> number = FindPartitionNumber(leaf);

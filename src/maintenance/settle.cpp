@@ -290,6 +290,8 @@ void Settle(Oid base_oid, bool for_repair) {
     foreach (cell, damaged)
         SetState(lfirst_oid(cell), TableState::Damaged);
     Renumber(leftovers);
+    if (survey.unnumbered != NIL)
+        SkipNumbers();
     foreach (cell, survey.unnumbered)
         AddPartition(base_oid, lfirst_oid(cell));
     Invalidate(base_oid);

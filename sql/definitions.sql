@@ -1,0 +1,194 @@
+-- Definitions are bound when an index table is created, as those of native indexes are: nothing that
+-- is made later takes their place, no schema or name that changes loses them, no rule forges them.
+SET client_min_messages = warning;
+CREATE EXTENSION IF NOT EXISTS index_table;
+CREATE ROLE regress_definitions_owner;
+CREATE ROLE regress_definitions_user;
+CREATE ROLE regress_definitions_other;
+CREATE SCHEMA definitions;
+CREATE SCHEMA one;
+CREATE SCHEMA two;
+CREATE SCHEMA third;
+GRANT USAGE ON SCHEMA definitions, one, two, third TO PUBLIC;
+GRANT CREATE ON SCHEMA definitions, one, two, third TO regress_definitions_owner, regress_definitions_other;
+SET search_path = definitions, one, two, third;
+
+\getenv abs_srcdir PG_ABS_SRCDIR
+\set oracle :abs_srcdir '/sql/include/oracle.sql'
+\set battery :abs_srcdir '/sql/include/battery.sql'
+\i :oracle
+
+-- Of another's: a type, and a cast from it.
+SET ROLE regress_definitions_other;
+CREATE TYPE third.pair AS (word text, number int);
+CREATE FUNCTION third.pair_text(third.pair) RETURNS text IMMUTABLE LANGUAGE sql AS 'SELECT ($1).word';
+CREATE CAST (third.pair AS text) WITH FUNCTION third.pair_text(third.pair);
+RESET ROLE;
+
+-- An operator class beside the type's own, in a schema in which others may create operators.
+CREATE FUNCTION one.less(int, int) RETURNS bool IMMUTABLE STRICT LANGUAGE sql AS 'SELECT $1 < $2';
+CREATE FUNCTION one.less_equal(int, int) RETURNS bool IMMUTABLE STRICT LANGUAGE sql AS 'SELECT $1 <= $2';
+CREATE FUNCTION one.same(int, int) RETURNS bool IMMUTABLE STRICT LANGUAGE sql AS 'SELECT $1 = $2';
+CREATE FUNCTION one.greater_equal(int, int) RETURNS bool IMMUTABLE STRICT LANGUAGE sql AS 'SELECT $1 >= $2';
+CREATE FUNCTION one.greater(int, int) RETURNS bool IMMUTABLE STRICT LANGUAGE sql AS 'SELECT $1 > $2';
+CREATE OPERATOR one.< (LEFTARG = int, RIGHTARG = int, FUNCTION = one.less, COMMUTATOR = OPERATOR(one.>));
+CREATE OPERATOR one.<= (LEFTARG = int, RIGHTARG = int, FUNCTION = one.less_equal);
+CREATE OPERATOR one.= (LEFTARG = int, RIGHTARG = int, FUNCTION = one.same, MERGES, HASHES);
+CREATE OPERATOR one.>= (LEFTARG = int, RIGHTARG = int, FUNCTION = one.greater_equal);
+CREATE OPERATOR one.> (LEFTARG = int, RIGHTARG = int, FUNCTION = one.greater);
+CREATE OPERATOR CLASS one.other_ops FOR TYPE int USING btree AS
+    OPERATOR 1 one.<, OPERATOR 2 one.<=, OPERATOR 3 one.=, OPERATOR 4 one.>=, OPERATOR 5 one.>, FUNCTION 1 btint4cmp(int, int);
+-- One that shares its operators with the first.
+CREATE OPERATOR CLASS one.shared_ops FOR TYPE int USING btree AS
+    OPERATOR 1 one.<, OPERATOR 2 one.<=, OPERATOR 3 one.=, OPERATOR 4 one.>=, OPERATOR 5 one.>, FUNCTION 1 btint4cmp(int, int);
+
+-- Functions and operators that others would match better: polymorphic, of more arguments with
+-- defaults, variadic, of types to which there are implicit casts.
+SET ROLE regress_definitions_owner;
+CREATE DOMAIN one.counted AS int;
+CREATE FUNCTION one.first_of(anyarray) RETURNS anyelement IMMUTABLE LANGUAGE sql AS 'SELECT $1[1]';
+CREATE FUNCTION one.short(text, int DEFAULT 3) RETURNS text IMMUTABLE LANGUAGE sql AS 'SELECT left(lower($1), $2)';
+CREATE FUNCTION one.joined(VARIADIC text[]) RETURNS text IMMUTABLE LANGUAGE sql AS $$SELECT coalesce($1[1], '') || '-' || coalesce($1[2], '')$$;
+CREATE FUNCTION one.num(numeric) RETURNS numeric IMMUTABLE LANGUAGE sql AS 'SELECT $1 * 2';
+CREATE FUNCTION one.below(numeric, numeric) RETURNS bool IMMUTABLE LANGUAGE sql AS 'SELECT $1 < $2';
+CREATE OPERATOR one.<<< (LEFTARG = numeric, RIGHTARG = numeric, FUNCTION = one.below);
+CREATE FUNCTION one.plus(anyelement, anyelement) RETURNS text IMMUTABLE LANGUAGE sql AS $$SELECT coalesce($1::text, '') || '+' || coalesce($2::text, '')$$;
+CREATE OPERATOR one.+++ (LEFTARG = anyelement, RIGHTARG = anyelement, FUNCTION = one.plus);
+
+CREATE TABLE planted (id int PRIMARY KEY, tags text[], k text, j text, n int, p third.pair, d one.counted, z text) PARTITION BY RANGE (id);
+CREATE TABLE planted_1 PARTITION OF planted FOR VALUES FROM (0) TO (100);
+CREATE TABLE planted_2 PARTITION OF planted FOR VALUES FROM (100) TO (300);
+GRANT ALL ON planted TO regress_definitions_user;
+INSERT INTO planted SELECT i, ARRAY['t' || i % 3, 'u'], 'K' || i, 'j' || i % 2, i, ROW('w' || i, i), i, 'z' || i % 4 FROM generate_series(2, 160, 7) AS i;
+-- The control: whatever holds for these, holds for index tables.
+CREATE INDEX ON planted (one.first_of(tags));
+CREATE INDEX ON planted (one.short(k), one.joined(k, j));
+CREATE INDEX ON planted (one.num(n)) WHERE n OPERATOR(one.<<<) 1000;
+CREATE INDEX ON planted ((k OPERATOR(one.+++) j));
+CREATE INDEX ON planted ((p::text));
+CREATE INDEX ON planted (d one.other_ops);
+SELECT index_table.create('planted', 'one.first_of(tags)', name => 'planted_by_first');
+SELECT index_table.create('planted', 'one.short(k), one.joined(k, j)', name => 'planted_by_short');
+SELECT index_table.create('planted', 'one.num(n)', 'partial', include => 'z', predicate => 'n OPERATOR(one.<<<) 1000', name => 'planted_by_number');
+SELECT index_table.create('planted', 'k OPERATOR(one.+++) j', name => 'planted_by_plus');
+SELECT index_table.create('planted', 'p::text', 'denormalized', name => 'planted_by_pair');
+SELECT index_table.create('planted', 'd one.other_ops', 'partial', include => 'n', is_unique => true, name => 'planted_by_d');
+RESET ROLE;
+INSERT INTO recomputation VALUES
+    ('planted_by_first', 'tags[1], partition_id, id', 'planted b', 'true'),
+    ('planted_by_short', $$left(lower(k), 3), coalesce(k, '') || '-' || coalesce(j, ''), partition_id, id$$, 'planted b', 'true'),
+    ('planted_by_number', 'n::numeric * 2, partition_id, id, z', 'planted b', 'n < 1000'),
+    ('planted_by_plus', $$coalesce(k, '') || '+' || coalesce(j, ''), partition_id, id$$, 'planted b', 'true'),
+    ('planted_by_pair', '(p).word, partition_id, id, tags, k, j, n, p, d, z', 'planted b', 'true'),
+    ('planted_by_d', 'd, partition_id, id, n', 'planted b', 'true');
+SELECT * FROM differences();
+-- The battery means something: without what was planted, nothing is said.
+\i :battery
+
+-- Another plants what matches better, or as well and earlier, wherever he may. It says so, and
+-- counts, whoever catches the error.
+CREATE SEQUENCE struck;
+GRANT ALL ON struck TO PUBLIC;
+SET ROLE regress_definitions_other;
+CREATE FUNCTION third.strike(how text) RETURNS bool IMMUTABLE LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM nextval('definitions.struck');
+    RAISE EXCEPTION '% ran as %', how, current_user;
+END $$;
+DO $$
+DECLARE s text;
+BEGIN
+    FOREACH s IN ARRAY ARRAY['one', 'two', 'third', 'definitions'] LOOP
+        EXECUTE format($f$
+            CREATE FUNCTION %1$s.first_of(text[]) RETURNS text IMMUTABLE LANGUAGE plpgsql AS 'BEGIN RETURN third.strike(''first_of''); END';
+            CREATE FUNCTION %1$s.short(text) RETURNS text IMMUTABLE LANGUAGE plpgsql AS 'BEGIN RETURN third.strike(''short''); END';
+            CREATE FUNCTION %1$s.joined(text, text) RETURNS text IMMUTABLE LANGUAGE plpgsql AS 'BEGIN RETURN third.strike(''joined''); END';
+            CREATE FUNCTION %1$s.num(int) RETURNS numeric IMMUTABLE LANGUAGE plpgsql AS 'BEGIN PERFORM third.strike(''num''); RETURN 1; END';
+            CREATE FUNCTION %1$s.below_too(int, int) RETURNS bool IMMUTABLE LANGUAGE plpgsql AS 'BEGIN RETURN third.strike(''<<<''); END';
+            CREATE OPERATOR %1$s.<<< (LEFTARG = int, RIGHTARG = int, FUNCTION = %1$s.below_too);
+            CREATE FUNCTION %1$s.plus(text, text) RETURNS text IMMUTABLE LANGUAGE plpgsql AS 'BEGIN RETURN third.strike(''plus''); END';
+            CREATE OPERATOR %1$s.+++ (LEFTARG = text, RIGHTARG = text, FUNCTION = %1$s.plus);
+            CREATE FUNCTION %1$s.lower(text) RETURNS text IMMUTABLE LANGUAGE plpgsql AS 'BEGIN RETURN third.strike(''lower''); END';
+            CREATE FUNCTION %1$s.count_row(oid, bigint) RETURNS int LANGUAGE plpgsql AS 'BEGIN RETURN third.strike(''count_row''); END';
+            CREATE FUNCTION %1$s.unnest(text[]) RETURNS SETOF text IMMUTABLE LANGUAGE plpgsql AS 'BEGIN RETURN NEXT third.strike(''unnest''); END'
+        $f$, s);
+    END LOOP;
+    -- On the domain, for the operators of the operator class.
+    FOREACH s IN ARRAY ARRAY['<', '<=', '=', '>=', '>'] LOOP
+        EXECUTE format($f$
+            CREATE FUNCTION third.%2$I(one.counted, one.counted) RETURNS bool IMMUTABLE LANGUAGE plpgsql AS 'BEGIN RETURN third.strike(''%1$s''); END';
+            CREATE OPERATOR one.%1$s (LEFTARG = one.counted, RIGHTARG = one.counted, FUNCTION = third.%2$I);
+            CREATE FUNCTION third.%2$I(one.counted, int) RETURNS bool IMMUTABLE LANGUAGE plpgsql AS 'BEGIN RETURN third.strike(''%1$s''); END';
+            CREATE OPERATOR one.%1$s (LEFTARG = one.counted, RIGHTARG = int, FUNCTION = third.%2$I)
+        $f$, s, 'planted ' || s);
+    END LOOP;
+END $$;
+-- The cast is another from now on.
+DROP CAST (third.pair AS text);
+CREATE FUNCTION third.other_text(third.pair) RETURNS text IMMUTABLE LANGUAGE plpgsql AS 'BEGIN RETURN third.strike(''cast''); END';
+CREATE CAST (third.pair AS text) WITH FUNCTION third.other_text(third.pair);
+-- What was planted is found by whoever looks for names anew.
+SELECT one.first_of(ARRAY['a']);
+SELECT 1::one.counted OPERATOR(one.=) 1;
+SELECT ROW('x', 1)::third.pair::text;
+RESET ROLE;
+SELECT setval('struck', 1, false);
+\i :battery
+SET ROLE regress_definitions_user;
+\i :battery
+SET ROLE regress_definitions_owner;
+\i :battery
+RESET ROLE;
+-- In a session that has nothing cached, that has names of its own before everything, and types.
+\c -
+SET client_min_messages = warning;
+SET search_path = third, two, one, definitions, pg_catalog;
+CREATE TEMP TABLE planted_by_first (first_of text, partition_id int, id int);
+CREATE DOMAIN pg_temp.text AS int;
+CREATE DOMAIN pg_temp.int4 AS pg_catalog.text;
+CREATE TYPE pg_temp.pair AS (a int);
+CREATE FUNCTION pg_temp.first_of(text[]) RETURNS pg_catalog.text LANGUAGE plpgsql AS 'BEGIN RETURN third.strike(''temp''); END';
+SELECT setval('struck', 1, false);
+DROP TABLE pg_temp.planted_by_first;
+\i :battery
+SELECT count(*) FROM planted WHERE one.num(n::numeric) > 0;
+SELECT is_called FROM struck;
+SET search_path = definitions, one, two, third;
+
+-- What the owner does about index tables, and tables.
+SET ROLE regress_definitions_owner;
+SELECT index_table, count(*) AS problems FROM index_table.index_tables, LATERAL index_table.verify(index_table) WHERE base = 'planted'::regclass GROUP BY 1;
+SELECT bool_and(index_table.repair(index_table) = 0) AS repaired FROM index_table.index_tables WHERE base = 'planted'::regclass;
+CALL index_table.rebuild('planted_by_short');
+CALL index_table.rebuild('planted_by_number');
+CALL index_table.rebuild('planted_by_first');
+CALL index_table.create_concurrently('planted', 'z', name => 'planted_by_z');
+SELECT index_table.create('planted', 'j', 'denormalized', name => 'planted_by_j');
+CREATE TABLE planted_3 (LIKE planted);
+INSERT INTO planted_3 SELECT i, ARRAY['t' || i % 3, 'u'], 'K' || i, 'j' || i % 2, i, ROW('w' || i, i), i, 'z' || i % 4 FROM generate_series(300, 320) AS i;
+ALTER TABLE planted ATTACH PARTITION planted_3 FOR VALUES FROM (300) TO (400);
+ALTER TABLE planted ADD COLUMN y int;
+ALTER TABLE planted ALTER COLUMN y TYPE bigint;
+ALTER TABLE planted ALTER COLUMN z TYPE varchar(20);
+UPDATE planted SET y = 1;
+TRUNCATE planted_3;
+SELECT index_table.vacuum('planted_by_first') > 0 AS vacuumed;
+ALTER TABLE planted DETACH PARTITION planted_3;
+VACUUM (ANALYZE) planted;
+RESET ROLE;
+-- Under a snapshot that is older than what was built, entries are recomputed.
+\setenv PGDATABASE :DBNAME
+BEGIN ISOLATION LEVEL REPEATABLE READ;
+SELECT count(*) > 0 AS begun FROM planted;
+\! psql -Xqc "CALL index_table.rebuild('definitions.planted_by_first')" -c "CALL index_table.rebuild('definitions.planted_by_number')" -c "CALL index_table.rebuild('definitions.planted_by_pair')"
+\i :battery
+SELECT count(*) > 0 AS recomputed FROM index_table.lookup('planted_by_first', 't1');
+SELECT count(*) > 0 AS recomputed FROM index_table.page(NULL::planted, 'planted_by_number', 3, NULL);
+COMMIT;
+SELECT * FROM differences();
+SELECT is_called FROM struck;
+SELECT index_table, key, predicate FROM index_table.index_tables WHERE base = 'planted'::regclass ORDER BY index_table::text COLLATE "C";
+SELECT index_table.drop('planted_by_plus');
+DELETE FROM recomputation WHERE index_table = 'planted_by_d'::regclass;
+DROP TABLE planted_by_d;
+SELECT is_called FROM struck;
