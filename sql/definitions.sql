@@ -21,16 +21,16 @@ SET search_path = definitions, one, two, third;
 -- Of another's: a type, and a cast from it.
 SET ROLE regress_definitions_other;
 CREATE TYPE third.pair AS (word text, number int);
-CREATE FUNCTION third.pair_text(third.pair) RETURNS text IMMUTABLE LANGUAGE sql AS 'SELECT ($1).word';
+CREATE FUNCTION third.pair_text(third.pair) RETURNS text IMMUTABLE RETURN ($1).word;
 CREATE CAST (third.pair AS text) WITH FUNCTION third.pair_text(third.pair);
 RESET ROLE;
 
 -- An operator class beside the type's own, in a schema in which others may create operators.
-CREATE FUNCTION one.less(int, int) RETURNS bool IMMUTABLE STRICT LANGUAGE sql AS 'SELECT $1 < $2';
-CREATE FUNCTION one.less_equal(int, int) RETURNS bool IMMUTABLE STRICT LANGUAGE sql AS 'SELECT $1 <= $2';
-CREATE FUNCTION one.same(int, int) RETURNS bool IMMUTABLE STRICT LANGUAGE sql AS 'SELECT $1 = $2';
-CREATE FUNCTION one.greater_equal(int, int) RETURNS bool IMMUTABLE STRICT LANGUAGE sql AS 'SELECT $1 >= $2';
-CREATE FUNCTION one.greater(int, int) RETURNS bool IMMUTABLE STRICT LANGUAGE sql AS 'SELECT $1 > $2';
+CREATE FUNCTION one.less(int, int) RETURNS bool IMMUTABLE STRICT LANGUAGE internal AS 'int4lt';
+CREATE FUNCTION one.less_equal(int, int) RETURNS bool IMMUTABLE STRICT LANGUAGE internal AS 'int4le';
+CREATE FUNCTION one.same(int, int) RETURNS bool IMMUTABLE STRICT LANGUAGE internal AS 'int4eq';
+CREATE FUNCTION one.greater_equal(int, int) RETURNS bool IMMUTABLE STRICT LANGUAGE internal AS 'int4ge';
+CREATE FUNCTION one.greater(int, int) RETURNS bool IMMUTABLE STRICT LANGUAGE internal AS 'int4gt';
 CREATE OPERATOR one.< (LEFTARG = int, RIGHTARG = int, FUNCTION = one.less, COMMUTATOR = OPERATOR(one.>));
 CREATE OPERATOR one.<= (LEFTARG = int, RIGHTARG = int, FUNCTION = one.less_equal);
 CREATE OPERATOR one.= (LEFTARG = int, RIGHTARG = int, FUNCTION = one.same, MERGES, HASHES);
@@ -47,13 +47,13 @@ CREATE OPERATOR CLASS one.shared_ops FOR TYPE int USING btree AS
 SET ROLE regress_definitions_owner;
 CREATE DOMAIN one.counted AS int;
 CREATE FUNCTION one.first_of(anyarray) RETURNS anyelement IMMUTABLE LANGUAGE sql AS 'SELECT $1[1]';
-CREATE FUNCTION one.short(text, int DEFAULT 3) RETURNS text IMMUTABLE LANGUAGE sql AS 'SELECT left(lower($1), $2)';
-CREATE FUNCTION one.joined(VARIADIC text[]) RETURNS text IMMUTABLE LANGUAGE sql AS $$SELECT coalesce($1[1], '') || '-' || coalesce($1[2], '')$$;
-CREATE FUNCTION one.num(numeric) RETURNS numeric IMMUTABLE LANGUAGE sql AS 'SELECT $1 * 2';
-CREATE FUNCTION one.below(numeric, numeric) RETURNS bool IMMUTABLE LANGUAGE sql AS 'SELECT $1 < $2';
+CREATE FUNCTION one.short(text, int DEFAULT 3) RETURNS text IMMUTABLE RETURN left(lower($1), $2);
+CREATE FUNCTION one.joined(VARIADIC text[]) RETURNS text IMMUTABLE RETURN coalesce($1[1], '') || '-' || coalesce($1[2], '');
+CREATE FUNCTION one.num(numeric) RETURNS numeric IMMUTABLE RETURN $1 * 2;
+CREATE FUNCTION one.below(numeric, numeric) RETURNS bool IMMUTABLE RETURN $1 < $2;
 CREATE OPERATOR one.<<< (LEFTARG = numeric, RIGHTARG = numeric, FUNCTION = one.below);
-CREATE FUNCTION one.plus(anyelement, anyelement) RETURNS text IMMUTABLE LANGUAGE sql AS $$SELECT coalesce($1::text, '') || '+' || coalesce($2::text, '')$$;
-CREATE OPERATOR one.+++ (LEFTARG = anyelement, RIGHTARG = anyelement, FUNCTION = one.plus);
+CREATE FUNCTION one.plus(anyelement, anyelement) RETURNS text IMMUTABLE LANGUAGE sql AS $$SELECT pg_catalog.concat($1, '+', $2)$$;
+CREATE OPERATOR one.@+ (LEFTARG = anyelement, RIGHTARG = anyelement, FUNCTION = one.plus);
 
 CREATE TABLE planted (id int PRIMARY KEY, tags text[], k text, j text, n int, p third.pair, d one.counted, z text) PARTITION BY RANGE (id);
 CREATE TABLE planted_1 PARTITION OF planted FOR VALUES FROM (0) TO (100);
@@ -64,13 +64,13 @@ INSERT INTO planted SELECT i, ARRAY['t' || i % 3, 'u'], 'K' || i, 'j' || i % 2, 
 CREATE INDEX ON planted (one.first_of(tags));
 CREATE INDEX ON planted (one.short(k), one.joined(k, j));
 CREATE INDEX ON planted (one.num(n)) WHERE n OPERATOR(one.<<<) 1000;
-CREATE INDEX ON planted ((k OPERATOR(one.+++) j));
+CREATE INDEX ON planted ((k OPERATOR(one.@+) j));
 CREATE INDEX ON planted ((p::text));
 CREATE INDEX ON planted (d one.other_ops);
 SELECT index_table.create('planted', 'one.first_of(tags)', name => 'planted_by_first');
 SELECT index_table.create('planted', 'one.short(k), one.joined(k, j)', name => 'planted_by_short');
 SELECT index_table.create('planted', 'one.num(n)', 'partial', include => 'z', predicate => 'n OPERATOR(one.<<<) 1000', name => 'planted_by_number');
-SELECT index_table.create('planted', 'k OPERATOR(one.+++) j', name => 'planted_by_plus');
+SELECT index_table.create('planted', 'k OPERATOR(one.@+) j', name => 'planted_by_plus');
 SELECT index_table.create('planted', 'p::text', 'denormalized', name => 'planted_by_pair');
 SELECT index_table.create('planted', 'd one.other_ops', 'partial', include => 'n', is_unique => true, name => 'planted_by_d');
 RESET ROLE;
@@ -107,7 +107,7 @@ BEGIN
             CREATE FUNCTION %1$s.below_too(int, int) RETURNS bool IMMUTABLE LANGUAGE plpgsql AS 'BEGIN RETURN third.strike(''<<<''); END';
             CREATE OPERATOR %1$s.<<< (LEFTARG = int, RIGHTARG = int, FUNCTION = %1$s.below_too);
             CREATE FUNCTION %1$s.plus(text, text) RETURNS text IMMUTABLE LANGUAGE plpgsql AS 'BEGIN RETURN third.strike(''plus''); END';
-            CREATE OPERATOR %1$s.+++ (LEFTARG = text, RIGHTARG = text, FUNCTION = %1$s.plus);
+            CREATE OPERATOR %1$s.@+ (LEFTARG = text, RIGHTARG = text, FUNCTION = %1$s.plus);
             CREATE FUNCTION %1$s.lower(text) RETURNS text IMMUTABLE LANGUAGE plpgsql AS 'BEGIN RETURN third.strike(''lower''); END';
             CREATE FUNCTION %1$s.count_row(oid, bigint) RETURNS int LANGUAGE plpgsql AS 'BEGIN RETURN third.strike(''count_row''); END';
             CREATE FUNCTION %1$s.unnest(text[]) RETURNS SETOF text IMMUTABLE LANGUAGE plpgsql AS 'BEGIN RETURN NEXT third.strike(''unnest''); END'
@@ -151,9 +151,11 @@ CREATE FUNCTION pg_temp.first_of(text[]) RETURNS pg_catalog.text LANGUAGE plpgsq
 SELECT setval('struck', 1, false);
 DROP TABLE pg_temp.planted_by_first;
 \i :battery
+DROP DOMAIN pg_temp.text, pg_temp.int4;
 SELECT count(*) FROM planted WHERE one.num(n::numeric) > 0;
 SELECT is_called FROM struck;
 SET search_path = definitions, one, two, third;
+DROP TYPE pg_temp.pair;
 
 -- What the owner does about index tables, and tables.
 SET ROLE regress_definitions_owner;

@@ -2,10 +2,10 @@
 \set ECHO none
 \o /dev/null
 SET index_table.enable_scan = force;
-INSERT INTO planted VALUES (1, ARRAY['a', 'b'], 'Kaa', 'j', 5, ROW('x', 1), 5, 'z'), (101, ARRAY['c'], 'Kbb', 'jj', 6, ROW('y', 2), 6, 'z')
+INSERT INTO planted VALUES (1, ARRAY['a', 'b'], 'Kaa', 'j', 5, ROW('x', 1), 1005, 'z'), (103, ARRAY['c'], 'Kbb', 'jj', 6, ROW('y', 2), 1006, 'z')
     ON CONFLICT (id) DO NOTHING;
-UPDATE planted SET tags = tags || '{u}', k = k || '!', n = n + 1, p = ROW('z', 3), d = d + 1, z = 'zz' WHERE id IN (1, 101);
-UPDATE planted SET id = id + 100 WHERE id = 1;
+UPDATE planted SET tags = tags || '{u}', k = k || '!', n = n + 1, p = ROW('z', 3), d = d + 1, z = 'zz' WHERE id IN (1, 103);
+UPDATE planted SET id = id + 101 WHERE id = 1;
 SELECT * FROM planted WHERE one.first_of(tags) = 'a';
 SELECT * FROM planted WHERE one.short(k) = 'kaa' AND one.joined(k, j) = 'x' AND one.num(n) = 4;
 SELECT id FROM planted WHERE d > 3 ORDER BY d DESC LIMIT 3;
@@ -14,10 +14,10 @@ SELECT i.index_table, r.* FROM index_table.index_tables i, LATERAL index_table.l
 SELECT * FROM index_table.lookup('planted_by_d', 5);
 SELECT * FROM index_table.lookup('planted_by_first', 'a');
 SELECT * FROM index_table.fetch(NULL::planted, 'planted_by_short', 'kaa');
-SELECT * FROM index_table.page(NULL::planted, 'planted_by_d', 2);
-SELECT * FROM index_table.page(NULL::planted, 'planted_by_d', 2, (SELECT max(next) FROM index_table.page(NULL::planted, 'planted_by_d', 2)));
+SELECT * FROM index_table.page(NULL::planted, 'planted_by_d', 2, NULL);
+SELECT * FROM index_table.page(NULL::planted, 'planted_by_d', 2, (SELECT max(next) FROM index_table.page(NULL::planted, 'planted_by_d', 2, NULL)));
 SELECT * FROM index_table.page(NULL::planted, 'planted_by_number', 2, NULL);
-DELETE FROM planted WHERE id IN (1, 101, 201);
+DELETE FROM planted WHERE id IN (1, 102, 103);
 RESET index_table.enable_scan;
 \o
 \set ECHO all
