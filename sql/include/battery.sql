@@ -6,9 +6,9 @@ INSERT INTO planted VALUES (1, ARRAY['a', 'b'], 'Kaa', 'j', 5, ROW('x', 1), 1005
     ON CONFLICT (id) DO NOTHING;
 UPDATE planted SET tags = tags || '{u}', k = k || '!', n = n + 1, p = ROW('z', 3), d = d + 1, z = 'zz' WHERE id IN (1, 103);
 UPDATE planted SET id = id + 101 WHERE id = 1;
-SELECT * FROM planted WHERE one.first_of(tags) = 'a';
-SELECT * FROM planted WHERE one.short(k) = 'kaa' AND one.joined(k, j) = 'x' AND one.num(n) = 4;
-SELECT id FROM planted WHERE d > 3 ORDER BY d DESC LIMIT 3;
+SELECT * FROM by_first;
+SELECT * FROM by_short;
+SELECT * FROM by_d;
 SELECT * FROM planted WHERE z = 'zz' ORDER BY id;
 SELECT i.index_table, r.* FROM index_table.index_tables i, LATERAL index_table.lookup(i.index_table) r WHERE i.base = 'planted'::regclass AND i.is_complete;
 SELECT * FROM index_table.lookup('planted_by_d', 5);

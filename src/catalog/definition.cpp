@@ -171,10 +171,13 @@ void NoteBuild(Oid relid) {
 
 namespace {
 
-bool IsDamaged(Relation definitions, HeapTuple row) {
+// What is so already is left alone: others may be about to say the same.
+bool MayBecome(TableState state, Relation definitions, HeapTuple row) {
     bool isnull;
-    Datum state = heap_getattr(row, kDefState, RelationGetDescr(definitions), &isnull);
-    return DatumGetChar(state) == static_cast<char>(TableState::Damaged);
+    char current =
+        DatumGetChar(heap_getattr(row, kDefState, RelationGetDescr(definitions), &isnull));
+    return current != static_cast<char>(state) &&
+           (state != TableState::Restored || current != static_cast<char>(TableState::Damaged));
 }
 
 } // namespace
@@ -183,7 +186,7 @@ void SetState(Oid relid, TableState state) {
     CatalogScan scan("definition", "definition_pkey", F_OIDEQ, ObjectIdGetDatum(relid),
                      RowExclusiveLock);
     HeapTuple tuple = scan.Next();
-    if (tuple && (state != TableState::Restored || !IsDamaged(scan.relation, tuple))) {
+    if (tuple && MayBecome(state, scan.relation, tuple)) {
         Datum values[kDefColumns] = {};
         bool nulls[kDefColumns] = {};
         bool replace[kDefColumns] = {};
