@@ -176,13 +176,22 @@ INSERT INTO planted_3 SELECT i, ARRAY['t' || i % 3, 'u'], 'K' || i, 'j' || i % 2
 ALTER TABLE planted ATTACH PARTITION planted_3 FOR VALUES FROM (300) TO (400);
 ALTER TABLE planted ADD COLUMN y int;
 ALTER TABLE planted ALTER COLUMN y TYPE bigint;
+RESET ROLE;
+DROP VIEW by_first, by_short, by_d;
+SET ROLE regress_definitions_owner;
 ALTER TABLE planted ALTER COLUMN z TYPE varchar(20);
+RESET ROLE;
+UPDATE recomputation SET entry = entry || ', y' WHERE index_table = 'planted_by_pair'::regclass;
+SET ROLE regress_definitions_owner;
 UPDATE planted SET y = 1;
 TRUNCATE planted_3;
 SELECT index_table.vacuum('planted_by_first') > 0 AS vacuumed;
 ALTER TABLE planted DETACH PARTITION planted_3;
 VACUUM (ANALYZE) planted;
 RESET ROLE;
+CREATE VIEW by_first AS TABLE planted;
+CREATE VIEW by_short AS TABLE planted;
+CREATE VIEW by_d AS TABLE planted;
 -- Under a snapshot that is older than what was built, entries are recomputed.
 \setenv PGDATABASE :DBNAME
 BEGIN ISOLATION LEVEL REPEATABLE READ;
@@ -196,8 +205,7 @@ SELECT * FROM differences();
 SELECT is_called FROM struck;
 SELECT index_table, key, predicate FROM index_table.index_tables WHERE base = 'planted'::regclass ORDER BY index_table::text COLLATE "C";
 SELECT index_table.drop('planted_by_plus');
-DELETE FROM recomputation WHERE index_table = 'planted_by_d'::regclass OR index_table::text = to_regclass('planted_by_plus')::text;
-DELETE FROM recomputation WHERE NOT EXISTS (SELECT FROM pg_class WHERE oid = index_table);
+DELETE FROM recomputation WHERE index_table = 'planted_by_d'::regclass OR NOT EXISTS (SELECT FROM pg_class WHERE oid = index_table);
 DROP TABLE planted_by_d;
 SELECT is_called FROM struck;
 
@@ -279,6 +287,8 @@ DROP RULE index_table_definition ON shown_by_norm;
 ALTER TABLE shown_by_norm ENABLE RULE index_table_definition;
 \echo :SQLSTATE
 INSERT INTO displayed VALUES (7, 'G', 'happy');
+-- Without it, it is a table.
+DELETE FROM recomputation WHERE index_table = 'shown_by_norm'::regclass;
 
 -- Forged ones.
 SET ROLE regress_definitions_other;

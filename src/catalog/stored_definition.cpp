@@ -462,6 +462,22 @@ bool ForgetDroppedColumns(Oid relid) {
     });
 }
 
+void StoreColumnTypes(Oid relid) {
+    EditQuery(relid, [](Query *query) {
+        Oid base = rt_fetch(BaseIndex(query), query->rtable)->relid;
+        int options_column = OptionsColumn(query);
+        Options options = {};
+        if (!ReadOptions(OptionsOf(query, options_column), &options))
+            return false;
+        for (int i = options.keys; i < options_column; i++) {
+            Var *var = castNode(Var, Target(query, i)->expr);
+            get_atttypetypmodcoll(base, var->varattno, &var->vartype, &var->vartypmod,
+                                  &var->varcollid);
+        }
+        return true;
+    });
+}
+
 void StoreLog(Oid relid, Oid log) {
     EditQuery(relid, [=](Query *query) {
         query->targetList = list_truncate(query->targetList, OptionsColumn(query) + 1);

@@ -285,7 +285,7 @@ foreach my $db ('emptied', 'written', 'written_elsewhere')
 {
 	restore($db, $schema);
 	$node->safe_psql($db, $write{e}) if $db eq 'written_elsewhere';
-	$node->safe_psql($db, "INSERT INTO t (id, k, d, n, h) SELECT i, 'mine' || i, -i, 7, -i FROM generate_series(220, 920, 100) i");
+	$node->safe_psql($db, "INSERT INTO t (id, k, d, n, h) SELECT i, 'mine' || i, -i, 7, -i FROM generate_series(280, 980, 100) i");
 	$node->safe_psql($db, 'DELETE FROM t') if $db eq 'emptied';
 	my ($stdout, $stderr) = run_command([ 'psql', '-Xq', '-d', $node->connstr($db), '-f', $data ]);
 	like($stderr, qr/"partition_(?:pkey|relation_key)"/, "$db: it was said that numbers are taken");
@@ -297,7 +297,7 @@ foreach my $db ('emptied', 'written', 'written_elsewhere')
 foreach my $db ('emptied_public', 'written_public')
 {
 	restore($db, $schema);
-	$node->safe_psql($db, "INSERT INTO t (id, k, d, n, h) SELECT i, 'mine' || i, -i, 7, -i FROM generate_series(220, 920, 100) i; INSERT INTO c VALUES (1, 'k1')");
+	$node->safe_psql($db, "INSERT INTO t (id, k, d, n, h) SELECT i, 'mine' || i, -i, 7, -i FROM generate_series(280, 980, 100) i; INSERT INTO c VALUES (1, 'k1')");
 	$node->safe_psql($db, 'DELETE FROM t') if $db eq 'emptied_public';
 	$node->command_ok([ 'pg_restore', '--exit-on-error', '-d', $node->connstr($db), '--data-only', '--disable-triggers', '-n', 'public', "$directory/archive" ],
 		"$db: restored");
