@@ -74,6 +74,7 @@ extern "C" {
 #include "common/cryptohash.h"
 #include "common/hashfn.h"
 #include "common/sha2.h"
+#include "common/pg_prng.h"
 #include "executor/execPartition.h"
 #include "executor/executor.h"
 #include "executor/nodeIndexscan.h"

@@ -31,7 +31,7 @@ void Load(Relation base, const IndexTable *table, Oid leaf, Snapshot snapshot, b
     if (is_sorted && HasForeign(FindLeaves(RelationGetRelid(base), NoLock)))
         sql = psprintf("SELECT * FROM (%s OFFSET 0) AS r", sql);
     if (is_sorted)
-        sql = psprintf("%s%s", sql, OrderByEntry(table));
+        sql = InEntryOrder(sql, table);
     int guc_level = NewGUCNestLevel();
     UseMaintenanceSettings();
     if (SPI_connect() != SPI_OK_CONNECT)

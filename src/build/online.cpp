@@ -457,6 +457,23 @@ void RebuildAtOnce(const IndexTable *table) {
     relation_close(base, NoLock);
 }
 
+// One that was being built when it was dumped: what has arrived of it is not taken at its word.
+void BeginAnew(const IndexTable *table) {
+    Oid relid = table->relid;
+    RestoreTriggers(table->base);
+    LockOutWriters(table->base);
+    LockRelationOid(relid, AccessExclusiveLock);
+    Relation base = relation_open(table->base, NoLock);
+    OwnerContext owner = EnterOwner(base->rd_rel->relowner);
+    SettleForRepair(RelationGetRelid(base));
+    ReconcilePartitions(base);
+    Empty(GetIndexTable(relid));
+    ForgetLoadedPartitions(relid);
+    SetState(relid, TableState::Built);
+    LeaveOwner(owner);
+    relation_close(base, NoLock);
+}
+
 } // namespace
 
 void StartOver(const IndexTable *table) {
@@ -510,6 +527,10 @@ SQL_FUNCTION(index_table_rebuild) {
     if (!OidIsValid(table->log) && HasForeign(ListPartitions(table->base))) {
         RebuildAtOnce(table);
         PG_RETURN_VOID();
+    }
+    if (OidIsValid(table->log) && table->state != TableState::Built) {
+        BeginAnew(table);
+        table = GetIndexTable(relid);
     }
     int loaded = list_length(ListLoadedPartitions(relid));
     if (!OidIsValid(table->log)) {

@@ -133,6 +133,19 @@ void AppendDistinctElements(StringInfo sql, const IndexTable *table) {
 
 } // namespace
 
+const char *CastFor(Oid type, Oid input, Oid operator_oid) {
+    if (input == type || operator_oid < FirstNormalObjectId || get_typtype(input) == TYPTYPE_PSEUDO)
+        return "";
+    return psprintf("::%s", format_type_be_qualified(input));
+}
+
+const char *KeyCast(const KeyColumn &column) {
+    Oid input = get_opclass_input_type(column.opclass);
+    Oid less =
+        get_opfamily_member(get_opclass_family(column.opclass), input, input, BTLessStrategyNumber);
+    return CastFor(column.type, input, less);
+}
+
 char *KeyOperator(const KeyColumn &column, StrategyNumber strategy) {
     Oid input = get_opclass_input_type(column.opclass);
     return OperatorName(
@@ -204,20 +217,24 @@ void AppendStoredColumns(StringInfo sql, Relation rel, const IndexTable *table) 
     }
 }
 
-char *OrderByEntry(const IndexTable *table) {
-    StringInfoData sql;
-    initStringInfo(&sql);
-    appendStringInfoString(&sql, " ORDER BY ");
+char *InEntryOrder(const char *query, const IndexTable *table) {
+    StringInfoData by;
+    initStringInfo(&by);
+    bool has_casts = false;
     for (int i = 0; i < table->key.count; i++) {
         const KeyColumn &column = table->key.columns[i];
         StrategyNumber strategy =
             column.descending ? BTGreaterStrategyNumber : BTLessStrategyNumber;
-        appendStringInfo(&sql, "%sc%d USING %s NULLS %s", i ? ", " : "", i + 1,
+        const char *cast = KeyCast(column);
+        has_casts = has_casts || *cast;
+        appendStringInfo(&by, "%sc%d%s USING %s NULLS %s", i ? ", " : "", i + 1, cast,
                          KeyOperator(column, strategy), column.nulls_first ? "FIRST" : "LAST");
     }
     for (int i = table->partition_position() + 1; i < table->group_count(); i++)
-        appendStringInfo(&sql, ", c%d", i + 1);
-    return sql.data;
+        appendStringInfo(&by, ", c%d", i + 1);
+    // Expressions cannot name the columns of a query that they stand in.
+    return psprintf(has_casts ? "SELECT * FROM (%s) AS e ORDER BY %s" : "%s ORDER BY %s", query,
+                    by.data);
 }
 
 void AppendKeyOrder(StringInfo sql, const KeyColumn &column, const char *name) {

@@ -43,11 +43,17 @@ Portal OpenBound(const BoundPlan &plan, const Datum *values = nullptr, const cha
 // 55000 where the table has been deprived of some.
 void AppendStoredColumns(StringInfo sql, Relation rel, const IndexTable *table);
 
-// ORDER BY the index table's B-tree order over columns c1, c2, ….
-char *OrderByEntry(const IndexTable *table);
+// A query of columns c1, c2, … in the index table's B-tree order.
+char *InEntryOrder(const char *query, const IndexTable *table);
 
 // A key column as CREATE INDEX writes it: "name" opclass DESC NULLS LAST.
 void AppendKeyOrder(StringInfo sql, const KeyColumn &column, const char *name);
+
+// A cast, ::citext, of a value to what an operator of an operator class compares: without it,
+// another on a domain over that would be found by the operator's name. Empty where nobody can have
+// made one.
+const char *CastFor(Oid type, Oid input, Oid operator_oid);
+const char *KeyCast(const KeyColumn &column);
 
 // OPERATOR(schema.=) or another B-tree operator of a key column's operator class.
 char *KeyOperator(const KeyColumn &column, StrategyNumber strategy);

@@ -20,7 +20,8 @@ namespace {
 // An index table whose columns a command is about to change.
 struct ColumnChange {
     Oid index_table;
-    char *statement;    // that makes its definition, but for the included columns
+    char *statement;    // that makes its definition, but for the included columns; null: keys and
+                        // predicate stay bound
     List *include;      // attribute numbers; the command may drop some
     bool in_expression; // the column is used in one, whose value may depend on its type
 };
@@ -155,12 +156,15 @@ PendingChange *PrepareColumnChange(const Base *base, List *columns, const char *
         bool is_used = false;
         bool in_expression = false;
         bool in_first = false;
+        bool is_bound = false; // in a key or predicate
         ListCell *cell;
         foreach (cell, columns) {
             AttrNumber attno = lfirst_int(cell);
             is_used = is_used || UsesColumn(table, attno);
             in_expression = in_expression || IsInExpression(table, attno);
             in_first = in_first || IsInKeyColumn(table->key.columns[0], attno);
+            for (const KeyColumn &column : std::span(table->key.columns, table->key.count))
+                is_bound = is_bound || IsInKeyColumn(column, attno);
         }
         if (!is_used)
             continue;
@@ -182,7 +186,8 @@ PendingChange *PrepareColumnChange(const Base *base, List *columns, const char *
         List *include = definition->include;
         definition->include = NIL;
         *change = {.index_table = table->relid,
-                   .statement = DefinitionStatement(*definition),
+                   .statement =
+                       is_bound || in_expression ? DefinitionStatement(*definition) : nullptr,
                    .include = include,
                    .in_expression = in_expression};
         pending->changes = lappend(pending->changes, change);
@@ -204,8 +209,12 @@ void FollowColumnChange(const PendingChange *pending) {
     // Before any is read: the base table's columns have types of which they know nothing.
     foreach (cell, pending->changes) {
         const ColumnChange *change = static_cast<ColumnChange *>(lfirst(cell));
-        if (SearchSysCacheExists1(RELOID, ObjectIdGetDatum(change->index_table)))
+        if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(change->index_table)))
+            continue;
+        if (change->statement)
             StoreChanged(base_oid, change);
+        else
+            StoreColumnTypes(change->index_table);
     }
     Invalidate(base_oid);
     foreach (cell, pending->changes) {

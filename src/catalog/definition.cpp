@@ -169,10 +169,24 @@ void NoteBuild(Oid relid) {
     Invalidate(RecordedBase(relid));
 }
 
+namespace {
+
+// What is so already is left alone: others may be about to say the same.
+bool MayBecome(TableState state, Relation definitions, HeapTuple row) {
+    bool isnull;
+    char current =
+        DatumGetChar(heap_getattr(row, kDefState, RelationGetDescr(definitions), &isnull));
+    return current != static_cast<char>(state) &&
+           (state != TableState::Restored || current != static_cast<char>(TableState::Damaged));
+}
+
+} // namespace
+
 void SetState(Oid relid, TableState state) {
     CatalogScan scan("definition", "definition_pkey", F_OIDEQ, ObjectIdGetDatum(relid),
                      RowExclusiveLock);
-    if (HeapTuple tuple = scan.Next()) {
+    HeapTuple tuple = scan.Next();
+    if (tuple && MayBecome(state, scan.relation, tuple)) {
         Datum values[kDefColumns] = {};
         bool nulls[kDefColumns] = {};
         bool replace[kDefColumns] = {};
@@ -384,6 +398,13 @@ namespace {
 constexpr uint16 kTruncation = 1;
 
 } // namespace
+
+void SkipNumbers() {
+    constexpr uint64 kLeast = 1000, kMost = 9000;
+    Oid sequence = ExtensionRelation("partition_id_seq");
+    for (uint64 i = pg_prng_uint64_range(&pg_global_prng_state, kLeast, kMost); i > 0; i--)
+        nextval_internal(sequence, false);
+}
 
 void RenumberPartition(Oid leaf) {
     std::optional<PartitionNumber> number = FindPartitionNumber(leaf);

@@ -184,6 +184,7 @@ void DeleteDefinition(Oid relid);
 // Adds a new column of the base table to the included columns of an index table. False, with
 // nothing done, where it is one already.
 bool AppendIncludedColumn(Oid relid, AttrNumber attno);
+// What is damaged does not become Restored: it has missed changes since.
 void SetState(Oid relid, TableState state);
 // Notes that this transaction wrote entries of rows that it did not: snapshots that do not see it
 // are not served by the index table.
@@ -205,6 +206,9 @@ int32 AddPartition(Oid base, Oid leaf);
 void RetirePartition(Oid leaf);
 // Gives a leaf that is being truncated another number.
 void RenumberPartition(Oid leaf);
+// Leaves out some thousand numbers, as many as chance wants: those that are given next are hardly
+// the ones of a dump whose rows and entries may be loaded yet.
+void SkipNumbers();
 // Waits for transactions that have truncated partitions of a base table. A query that reads every
 // partition waits for their locks, and takes its snapshot then; one that opens partitions as it
 // goes on would miss what those transactions have put in the place of the truncated rows.

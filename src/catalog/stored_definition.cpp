@@ -333,12 +333,17 @@ bool Read(const Query *query, Definition *definition) {
 
 // --- Writing -------------------------------------------------------------------
 
-// One or more key columns in the order of the B-tree.
+// One or more key columns in the order of the B-tree. Operators are named only where they are not
+// the type's own: by its name another may be found, such as one on a domain.
 void AppendOrderBy(StringInfo sql, const Definition &definition) {
     for (int i = 0; i < definition.key.count; i++) {
         const KeyColumn &column = definition.key.columns[i];
-        appendStringInfo(sql, "%s%d USING %s NULLS %s", i ? ", " : " ORDER BY ", i + 1,
-                         OperatorName(SortOperator(column)), column.nulls_first ? "FIRST" : "LAST");
+        appendStringInfo(sql, "%s%d ", i ? ", " : " ORDER BY ", i + 1);
+        if (GetDefaultOpClass(column.type, BTREE_AM_OID) == column.opclass)
+            appendStringInfoString(sql, column.descending ? "DESC" : "ASC");
+        else
+            appendStringInfo(sql, "USING %s", OperatorName(SortOperator(column)));
+        appendStringInfo(sql, " NULLS %s", column.nulls_first ? "FIRST" : "LAST");
     }
 }
 
@@ -495,6 +500,22 @@ bool ForgetDroppedColumns(Oid relid) {
             changed = true;
         }
         return changed;
+    });
+}
+
+void StoreColumnTypes(Oid relid) {
+    EditQuery(relid, [](Query *query) {
+        Oid base = rt_fetch(BaseIndex(query), query->rtable)->relid;
+        int options_column = OptionsColumn(query);
+        Options options = {};
+        if (!ReadOptions(OptionsOf(query, options_column), &options))
+            return false;
+        for (int i = options.keys; i < options_column; i++) {
+            Var *var = castNode(Var, Target(query, i)->expr);
+            get_atttypetypmodcoll(base, var->varattno, &var->vartype, &var->vartypmod,
+                                  &var->varcollid);
+        }
+        return true;
     });
 }
 

@@ -54,6 +54,9 @@ void StoreDefinition(Oid relid, const char *statement);
 // that the base table no longer has, false where there is none.
 void StoreIncludedColumn(Oid relid, AttrNumber base_attno);
 bool ForgetDroppedColumns(Oid relid);
+// Gives columns of identity and included ones the types that the base table's have by now; keys and
+// predicates stay as they were bound.
+void StoreColumnTypes(Oid relid);
 void StoreLog(Oid relid, Oid log);
 void StoreMaintenance(Oid relid, bool deferred);
 

@@ -102,6 +102,13 @@ void LookAgain() {
     CacheInvalidateRelcacheAll();
 }
 
+// Entries may have been loaded past the guard of an index table, with numbers of a dump.
+void LookAgainAt(Oid relid) {
+    Oid root = get_rel_relispartition(relid) ? llast_oid(get_partition_ancestors(relid)) : relid;
+    if (OidIsValid(RecordedBase(root)))
+        SetState(root, TableState::Restored);
+}
+
 // Whether the relations that a row of a catalog table names exist.
 bool NamesRelations(Relation rel, HeapTuple row) {
     TupleDesc descriptor = RelationGetDescr(rel);
@@ -154,6 +161,8 @@ void FollowTriggers(const AlterTableCmd *command, Oid relid, bool recursed) {
         // Numbers have been loaded, of which no session knows, and rows, past all triggers.
         if (get_rel_namespace(relid) == ExtensionSchema())
             LookAgain();
+        else if (!command->name || strcmp(command->name, kGuard) == 0)
+            LookAgainAt(relid);
         break;
     }
     case AT_DisableTrig:

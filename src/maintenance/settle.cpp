@@ -10,14 +10,17 @@ namespace {
 
 // What the leaves of a base table are like.
 struct Survey {
-    bool has_rows;    // in some of them, as far as files tell
+    bool has_rows;    // in some of them
     bool has_strange; // some have rows and no number
     List *unnumbered; // leaves without rows and number
-    List *empty;      // numbered ones whose files are empty
+    List *empty;      // numbered ones without rows
 };
 
-// Whether a leaf has rows but those of this transaction, which may be writing the first ones.
+// Whether a leaf has rows but those of this transaction, which may be writing the first ones. A
+// file may have blocks all the same, such as those that a first attempt has left.
 bool HasRowsOfOthers(Relation leaf) {
+    if (RelationGetNumberOfBlocks(leaf) == 0)
+        return false;
     SnapshotData snapshot = *GetLatestSnapshot();
     snapshot.curcid = FirstCommandId;
     TableScanDesc scan = table_beginscan(leaf, &snapshot, 0, nullptr);
@@ -31,13 +34,13 @@ bool HasRowsOfOthers(Relation leaf) {
 void SurveyLeaf(Oid relid, Relation leaf, Survey *survey) {
     bool has_number = FindPartitionNumber(relid).has_value();
     bool is_foreign = leaf->rd_rel->relkind == RELKIND_FOREIGN_TABLE;
-    bool has_blocks = is_foreign || RelationGetNumberOfBlocks(leaf) > 0;
-    survey->has_rows = survey->has_rows || has_blocks;
-    if (has_number && !has_blocks)
+    bool has_rows = is_foreign || HasRowsOfOthers(leaf);
+    survey->has_rows = survey->has_rows || has_rows;
+    if (has_number && !has_rows)
         survey->empty = lappend_oid(survey->empty, relid);
     if (has_number)
         return;
-    if (is_foreign || (has_blocks && HasRowsOfOthers(leaf)))
+    if (has_rows)
         survey->has_strange = true;
     else
         survey->unnumbered = lappend_oid(survey->unnumbered, relid);
@@ -246,7 +249,7 @@ void Renumber(List *leaves) {
     foreach (cell, leaves) {
         LockRelationOid(lfirst_oid(cell), ShareRowExclusiveLock);
         Relation leaf = try_relation_open(lfirst_oid(cell), NoLock);
-        bool is_empty = leaf && RelationGetNumberOfBlocks(leaf) == 0;
+        bool is_empty = leaf && !HasRowsOfOthers(leaf);
         if (leaf)
             relation_close(leaf, NoLock);
         if (is_empty) // still
@@ -269,9 +272,12 @@ void Settle(Oid base_oid, bool for_repair) {
     for (IndexTable *table : std::span(base->tables, base->table_count)) {
         if (table->state != TableState::Restored)
             continue;
-        if (OidIsValid(table->log) || !IsDamaged(table, survey)) {
+        bool is_unfinished = OidIsValid(table->log);
+        if (!is_unfinished && !IsDamaged(table, survey)) {
             FindLeftovers(table, survey, &leftovers);
             settled = lappend_oid(settled, table->relid);
+        } else if (is_unfinished) {
+            damaged = lappend_oid(damaged, table->relid);
         } else if (table->is_unique && !for_repair) {
             RaiseDamaged(table);
         } else {
@@ -284,6 +290,8 @@ void Settle(Oid base_oid, bool for_repair) {
     foreach (cell, damaged)
         SetState(lfirst_oid(cell), TableState::Damaged);
     Renumber(leftovers);
+    if (survey.unnumbered != NIL)
+        SkipNumbers();
     foreach (cell, survey.unnumbered)
         AddPartition(base_oid, lfirst_oid(cell));
     Invalidate(base_oid);
@@ -313,7 +321,8 @@ void SettleBeforeChange(const Base *base) {
         base = FindBase(base->relid);
     }
     for (int i = 0; base && base->has_damaged && i < base->table_count; i++)
-        if (base->tables[i]->state == TableState::Damaged && base->tables[i]->is_unique)
+        if (base->tables[i]->state == TableState::Damaged && base->tables[i]->is_unique &&
+            !OidIsValid(base->tables[i]->log))
             RaiseDamaged(base->tables[i]);
 }
 

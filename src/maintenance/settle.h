@@ -9,7 +9,8 @@
 //   - numbered partitions whose rows were left out are given others: their entries do not exist;
 //   - where rows have no number, or the entries are missing or have numbers that nobody has, the
 //     index table is damaged: nobody reads it, nobody writes to it, and where it keeps a key unique
-//     nobody writes to the base table, until index_table.repair() has filled it.
+//     nobody writes to the base table, until index_table.repair() has filled it;
+//   - one that was being built is damaged: index_table.rebuild() begins anew.
 #pragma once
 
 #include "catalog/definition.h"

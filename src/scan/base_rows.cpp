@@ -239,8 +239,8 @@ void PrepareSecured(BaseRows *rows) {
         column.opclass = GetDefaultOpClass(att->atttypid, BTREE_AM_OID);
         types[i + 1] = getBaseType(att->atttypid);
         const char *name = quote_identifier(NameStr(att->attname));
-        appendStringInfo(&sql, " AND (b.%s %s $%d", name,
-                         KeyOperator(column, BTEqualStrategyNumber), i + 2);
+        appendStringInfo(&sql, " AND (b.%s%s %s $%d%s", name, KeyCast(column),
+                         KeyOperator(column, BTEqualStrategyNumber), i + 2, KeyCast(column));
         if (!compat::HoldsNoNull(descriptor, att->attnum))
             appendStringInfo(&sql, " OR (b.%s IS NULL AND $%d IS NULL)", name, i + 2);
         appendStringInfoChar(&sql, ')');

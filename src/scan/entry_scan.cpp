@@ -53,9 +53,9 @@ void AppendCondition(StringInfo sql, const KeyColumn &column, Bound bound, int p
     switch (bound) {
     case Bound::Equal:
     case Bound::After:
-        appendStringInfo(sql, "c%d %s $%d", position + 1,
+        appendStringInfo(sql, "c%d%s %s $%d%s", position + 1, KeyCast(column),
                          KeyOperator(column, bound == Bound::Equal ? BTEqualStrategyNumber : after),
-                         parameter);
+                         parameter, KeyCast(column));
         break;
     case Bound::IsNull:
         appendStringInfo(sql, "c%d IS NULL", position + 1);
@@ -72,8 +72,8 @@ void AppendOrder(StringInfo sql, const IndexTable *table, bool backward) {
         KeyColumn column = OrderOf(table, order.positions[i]);
         StrategyNumber strategy =
             column.descending != backward ? BTGreaterStrategyNumber : BTLessStrategyNumber;
-        appendStringInfo(sql, "%sc%d USING %s NULLS %s", i ? ", " : "", order.positions[i] + 1,
-                         KeyOperator(column, strategy),
+        appendStringInfo(sql, "%sc%d%s USING %s NULLS %s", i ? ", " : "", order.positions[i] + 1,
+                         KeyCast(column), KeyOperator(column, strategy),
                          column.nulls_first != backward ? "FIRST" : "LAST");
     }
 }
@@ -93,10 +93,11 @@ void AppendOrderOf(StringInfo sql, const IndexTable *table, Oid index_oid, bool 
         bool nulls_first = (index->rd_indoption[i] & INDOPTION_NULLS_FIRST) != 0;
         StrategyNumber strategy =
             descending != backward ? BTGreaterStrategyNumber : BTLessStrategyNumber;
-        appendStringInfo(
-            sql, "%sc%d USING %s NULLS %s", i ? ", " : "", static_cast<int>(found - stored) + 1,
-            OperatorName(get_opfamily_member(index->rd_opfamily[i], type, type, strategy)),
-            nulls_first != backward ? "FIRST" : "LAST");
+        int position = static_cast<int>(found - stored);
+        Oid sort_operator = get_opfamily_member(index->rd_opfamily[i], type, type, strategy);
+        appendStringInfo(sql, "%sc%d%s USING %s NULLS %s", i ? ", " : "", position + 1,
+                         CastFor(table->types[position], type, sort_operator),
+                         OperatorName(sort_operator), nulls_first != backward ? "FIRST" : "LAST");
     }
     index_close(index, NoLock);
     table_close(rel, NoLock);
