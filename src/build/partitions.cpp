@@ -153,6 +153,22 @@ void RestoreTriggers(Oid base) {
     EnsureTriggers(base, HasImmediate(base));
 }
 
+namespace {
+
+// A transaction that has just ended lets go of its locks one after the other.
+bool LockSoon(Oid relid) {
+    constexpr int kTries = 10;
+    constexpr long kMicroseconds = 1000;
+    for (int i = 0; i < kTries; i++) {
+        if (ConditionalLockRelationOid(relid, AccessExclusiveLock))
+            return true;
+        pg_usleep(kMicroseconds);
+    }
+    return false;
+}
+
+} // namespace
+
 void ForgetIndexTable(Oid index_table, Oid base) {
     // Where it was restored from a dump, nothing but the definition says whose log it is.
     DropLog(RecordedLog(index_table));
@@ -168,7 +184,7 @@ void ForgetIndexTable(Oid index_table, Oid base) {
     ListCell *cell;
     List *relations = list_concat_unique_oid(find_all_inheritors(base, NoLock, nullptr), leaves);
     foreach (cell, relations)
-        if (!ConditionalLockRelationOid(lfirst_oid(cell), AccessExclusiveLock))
+        if (!LockSoon(lfirst_oid(cell)))
             return;
     DropTrigger(base, kRowTrigger);
     foreach (cell, relations) {
