@@ -1,5 +1,6 @@
 -- Definitions are bound when an index table is created, as those of native indexes are: nothing that
 -- is made later takes their place, no schema or name that changes loses them, no rule forges them.
+\set SHOW_CONTEXT never
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS index_table;
 CREATE ROLE regress_definitions_owner;
