@@ -109,6 +109,7 @@ void ExecuteUnguarded(const char *sql) {
 void TruncateUnguarded(Oid relid) {
     List *relations = NIL;
     List *told = NIL; // to logical decoding
+    LockRelationOid(relid, AccessExclusiveLock);
     List *oids = find_all_inheritors(relid, AccessExclusiveLock, nullptr);
     ListCell *cell;
     foreach (cell, oids) {
