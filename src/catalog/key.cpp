@@ -129,7 +129,7 @@ bool HasUnindexableVar(Node *node, void *context) {
 } // namespace
 
 void CheckExpression(Node *expr, const char *what) {
-    if (contain_agg_clause(expr) || contain_window_function(expr) || contain_subplans(expr))
+    if (contain_subplans(expr) || contain_agg_clause(expr) || contain_window_function(expr))
         ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
                         errmsg("aggregates, window functions and subqueries cannot be used in the "
                                "%s of an index table",
