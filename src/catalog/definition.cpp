@@ -271,18 +271,6 @@ Oid RecordedBase(Oid index_table) {
     return OidIsValid(ExtensionSchema()) ? ReadBase(index_table) : InvalidOid;
 }
 
-TableState RecordedState(Oid index_table) {
-    TableState state = TableState::Built;
-    CatalogScan scan("definition", "definition_pkey", F_OIDEQ, ObjectIdGetDatum(index_table),
-                     AccessShareLock);
-    if (HeapTuple tuple = scan.Next()) {
-        bool isnull;
-        state = TableState(DatumGetChar(scan.Get(tuple, kDefState, &isnull)));
-    }
-    scan.End();
-    return state;
-}
-
 Oid RecordedLog(Oid index_table) {
     const Definition *definition =
         OidIsValid(RecordedBase(index_table)) ? ReadDefinition(index_table) : nullptr;

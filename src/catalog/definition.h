@@ -229,8 +229,6 @@ List *ListBases();
 List *ListIndexTables(Oid base);
 // The base of an index table as recorded; InvalidOid where it is none.
 Oid RecordedBase(Oid index_table);
-// Its state as recorded; Built where it is none.
-TableState RecordedState(Oid index_table);
 // Its log as recorded; InvalidOid where it is complete, or none.
 Oid RecordedLog(Oid index_table);
 

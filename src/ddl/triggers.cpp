@@ -91,8 +91,7 @@ void LookAgain(Oid base) {
     LockRelationOid(ExtensionRelation("definition"), ShareRowExclusiveLock);
     ListCell *cell;
     foreach (cell, ListIndexTables(base))
-        if (RecordedState(lfirst_oid(cell)) != TableState::Restored)
-            SetState(lfirst_oid(cell), TableState::Restored);
+        SetState(lfirst_oid(cell), TableState::Restored);
 }
 
 void LookAgain() {
