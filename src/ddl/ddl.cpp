@@ -496,8 +496,14 @@ Dropped ReadDropped() {
 void ForgetUndefined(RangeVar *name) {
     Oid relid = FindRelation(name);
     Oid base = OidIsValid(relid) ? RecordedBase(relid) : InvalidOid;
-    if (OidIsValid(base))
-        ForgetIndexTable(relid, base);
+    if (!OidIsValid(base))
+        return;
+    ereport(NOTICE, (errmsg("\"%s\" is no index table any more", get_rel_name(relid)),
+                     errdetail("Without its definition it does not follow \"%s\", and keeps no key "
+                               "unique.",
+                               get_rel_name(base)),
+                     errhint("Drop it, and create another with index_table.create().")));
+    ForgetIndexTable(relid, base);
 }
 
 // The base tables of which partitions were dropped. What foreign keys refer to of those goes first.
