@@ -62,6 +62,61 @@ CREATE RULE index_table_definition AS ON DELETE TO i DO ALSO
     SELECT b.k, b.id, 'normalized keys=1 identity=1'::text AS options, 't'::regclass AS log FROM t AS b ORDER BY b.k;
 CREATE RULE index_table_definition AS ON DELETE TO i DO ALSO
     SELECT b.k, b.id, 'normalized keys=1 identity=1'::text AS options, 't_by_kept'::regclass AS log FROM t AS b ORDER BY b.k;
+-- Tables that cannot be index tables: a view, a partition, one of this session, one with a
+-- partition_id of another type, or without, one of a catalog's, and the base of what stands there.
+CREATE VIEW v AS SELECT 1::bigint AS k, 1 AS partition_id, 1 AS id;
+CREATE RULE index_table_definition AS ON DELETE TO v DO ALSO
+    SELECT b.k, b.id, 'normalized keys=1 identity=1'::text AS options FROM t AS b ORDER BY b.k;
+CREATE TABLE whole (k bigint, partition_id int, id int) PARTITION BY LIST (id);
+CREATE TABLE part PARTITION OF whole DEFAULT;
+CREATE RULE index_table_definition AS ON DELETE TO part DO ALSO
+    SELECT b.k, b.id, 'normalized keys=1 identity=1'::text AS options FROM t AS b ORDER BY b.k;
+CREATE TEMP TABLE passing (k bigint, partition_id int, id int);
+CREATE RULE index_table_definition AS ON DELETE TO passing DO ALSO
+    SELECT b.k, b.id, 'normalized keys=1 identity=1'::text AS options FROM t AS b ORDER BY b.k;
+CREATE TABLE odd (k bigint, partition_id bigint, id int);
+CREATE RULE index_table_definition AS ON DELETE TO odd DO ALSO
+    SELECT b.k, b.id, 'normalized keys=1 identity=1'::text AS options FROM t AS b ORDER BY b.k;
+CREATE TABLE short (k bigint, id int);
+CREATE RULE index_table_definition AS ON DELETE TO short DO ALSO
+    SELECT b.k, b.id, 'normalized keys=1 identity=1'::text AS options FROM t AS b ORDER BY b.k;
+CREATE RULE index_table_definition AS ON DELETE TO pg_class DO ALSO
+    SELECT b.k, b.id, 'normalized keys=1 identity=1'::text AS options FROM t AS b ORDER BY b.k;
+CREATE RULE index_table_definition AS ON DELETE TO index_table.partition DO ALSO
+    SELECT b.k, b.id, 'normalized keys=1 identity=1'::text AS options FROM t AS b ORDER BY b.k;
+CREATE RULE index_table_definition AS ON DELETE TO t_by_kept DO ALSO
+    SELECT b.k, b.id, 'normalized keys=1 identity=1'::text AS options FROM t AS b ORDER BY b.k;
+-- Base tables that have no index tables.
+CREATE TABLE s (k bigint, partition_id int, id int);
+CREATE RULE index_table_definition AS ON DELETE TO s DO ALSO
+    SELECT b.k, b.id, 'normalized keys=1 identity=1'::text AS options FROM v AS b ORDER BY b.k;
+CREATE RULE index_table_definition AS ON DELETE TO s DO ALSO
+    SELECT b.k, b.id, 'normalized keys=1 identity=1'::text AS options FROM part AS b ORDER BY b.k;
+CREATE RULE index_table_definition AS ON DELETE TO s DO ALSO
+    SELECT b.id AS k, b.id, 'normalized keys=1 identity=1'::text AS options FROM t_by_kept AS b ORDER BY b.id;
+CREATE RULE index_table_definition AS ON DELETE TO s DO ALSO
+    SELECT b.oid AS k, b.oid AS id, 'normalized keys=1 identity=1'::text AS options FROM pg_class AS b ORDER BY b.oid;
+CREATE RULE index_table_definition AS ON DELETE TO s DO ALSO
+    SELECT b.base AS k, b.base AS id, 'normalized keys=1 identity=1'::text AS options FROM index_table.definition AS b ORDER BY b.base;
+CREATE RULE index_table_definition AS ON DELETE TO s DO ALSO
+    SELECT b.k, b.tableoid AS id, 'normalized keys=1 identity=1'::text AS options FROM t AS b ORDER BY b.k;
+-- Operator classes are declared by one statement of one form.
+CREATE RULE index_table_definition AS ON DELETE TO s DO ALSO (
+    SELECT b.k, b.id, 'normalized keys=1 identity=1'::text AS options FROM t AS b ORDER BY b.k; DELETE FROM s);
+CREATE RULE index_table_definition AS ON DELETE TO s DO ALSO (
+    SELECT b.k, b.id, 'normalized keys=1 identity=1'::text AS options FROM t AS b ORDER BY b.k;
+    INSERT INTO s DEFAULT VALUES ON CONFLICT (k, id) DO NOTHING);
+CREATE RULE index_table_definition AS ON DELETE TO s DO ALSO (
+    SELECT b.k, b.id, 'normalized keys=1 identity=1'::text AS options FROM t AS b ORDER BY b.k;
+    INSERT INTO s DEFAULT VALUES ON CONFLICT (k int4_ops) DO NOTHING);
+CREATE RULE index_table_definition AS ON DELETE TO s DO ALSO (
+    SELECT b.k, b.id, 'normalized keys=1 identity=1'::text AS options FROM t AS b ORDER BY b.k;
+    INSERT INTO s DEFAULT VALUES ON CONFLICT (k int8_ops) DO NOTHING; SELECT 1);
+CREATE RULE index_table_definition AS ON DELETE TO s DO INSTEAD NOTHING;
+SELECT rulename, ev_class::regclass FROM pg_rewrite WHERE rulename = 'index_table_definition' AND ev_class IN ('v'::regclass, 'part'::regclass,
+    'passing'::regclass, 'odd'::regclass, 'short'::regclass, 's'::regclass, 'pg_class'::regclass, 'index_table.partition'::regclass);
+INSERT INTO whole VALUES (1, 2, 3);
+DELETE FROM s;
 SELECT rulename, ev_class::regclass FROM pg_rewrite WHERE ev_class IN ('i'::regclass, 'self'::regclass, 't'::regclass);
 
 SELECT * FROM differences();

@@ -22,6 +22,21 @@ namespace {
 constexpr char kRows[] = "b"; // the alias of the base table, or of a leaf
 constexpr char kKey[] = "index_table key";
 constexpr char kPredicate[] = "index_table predicate";
+// A comparison of a column with a parameter by an operator class: alias."index_table
+// condition"."town"."1978 3 2".
+constexpr char kCondition[] = "index_table condition";
+
+// A key with the collation of its column. Bound like the rest: nobody needs to see the collation's
+// schema.
+Expr *WithCollation(const KeyColumn &column) {
+    Node *whole = reinterpret_cast<Node *>(column.whole);
+    if (!OidIsValid(column.collation) || column.collation == exprCollation(whole))
+        return column.whole;
+    CollateExpr *collated = makeNode(CollateExpr);
+    collated->arg = column.whole;
+    collated->collOid = column.collation;
+    return &collated->xpr;
+}
 
 // The expression that a column of the text stands for; null where it stands for itself.
 Expr *FindBound(const IndexTable *table, const ColumnRef *ref) {
@@ -33,7 +48,8 @@ Expr *FindBound(const IndexTable *table, const ColumnRef *ref) {
     if (strcmp(kind, kKey) != 0)
         return nullptr;
     int number = atoi(strVal(lthird(ref->fields)));
-    return number >= 0 && number < table->key.count ? table->key.columns[number].whole : nullptr;
+    return number >= 0 && number < table->key.count ? WithCollation(table->key.columns[number])
+                                                    : nullptr;
 }
 
 // An expression over the base table as one over the relation of a range table entry, which may be
@@ -55,21 +71,6 @@ Node *ToRelation(const IndexTable *table, Expr *expr, Oid relid, int rtindex, in
     return bound;
 }
 
-Node *BindColumn(ParseState *pstate, ColumnRef *ref) {
-    const IndexTable *table = static_cast<Binding *>(pstate->p_ref_hook_state)->table;
-    Expr *expr = FindBound(table, ref);
-    if (!expr)
-        return nullptr;
-    int levels_up;
-    ParseNamespaceItem *rows =
-        refnameNamespaceItem(pstate, nullptr, kRows, ref->location, &levels_up);
-    if (!rows)
-        elog(ERROR, "a bound expression stands where its table is not known");
-    if (expression_returns_set(reinterpret_cast<Node *>(expr)))
-        pstate->p_hasTargetSRFs = true;
-    return ToRelation(table, expr, rows->p_rte->relid, rows->p_rtindex, levels_up);
-}
-
 Node *BindParameter(ParseState *pstate, ParamRef *ref) {
     const Binding *binding = static_cast<Binding *>(pstate->p_ref_hook_state);
     if (ref->number <= 0 || ref->number > binding->count)
@@ -84,6 +85,52 @@ Node *BindParameter(ParseState *pstate, ParamRef *ref) {
     return reinterpret_cast<Node *>(param);
 }
 
+Expr *AsInput(ParseState *pstate, Node *value, Oid input) {
+    return reinterpret_cast<Expr *>(coerce_type(pstate, value, exprType(value), input, -1,
+                                                COERCION_IMPLICIT, COERCE_IMPLICIT_CAST, -1));
+}
+
+Node *BindCondition(ParseState *pstate, ColumnRef *ref) {
+    Oid opclass;
+    int strategy, levels_up;
+    ParamRef parameter = {.type = T_ParamRef, .location = ref->location};
+    if (sscanf(strVal(lfourth(ref->fields)), "%u %d %d", &opclass, &strategy, &parameter.number) !=
+        3)
+        return nullptr;
+    ParseNamespaceItem *rows = refnameNamespaceItem(pstate, nullptr, strVal(linitial(ref->fields)),
+                                                    ref->location, &levels_up);
+    Node *column = rows ? scanNSItemForColumn(pstate, rows, levels_up, strVal(lthird(ref->fields)),
+                                              ref->location)
+                        : nullptr;
+    if (!column)
+        elog(ERROR, "a bound condition stands where its column is not known");
+    Oid input = get_opclass_input_type(opclass);
+    Expr *left = AsInput(pstate, column, input);
+    Expr *condition = make_opclause(
+        get_opfamily_member(get_opclass_family(opclass), input, input, strategy), BOOLOID, false,
+        left, AsInput(pstate, BindParameter(pstate, &parameter), input), InvalidOid,
+        exprCollation(reinterpret_cast<Node *>(left)));
+    set_opfuncid(castNode(OpExpr, condition));
+    return reinterpret_cast<Node *>(condition);
+}
+
+Node *BindColumn(ParseState *pstate, ColumnRef *ref) {
+    if (list_length(ref->fields) == 4 && strcmp(strVal(lsecond(ref->fields)), kCondition) == 0)
+        return BindCondition(pstate, ref);
+    const IndexTable *table = static_cast<Binding *>(pstate->p_ref_hook_state)->table;
+    Expr *expr = FindBound(table, ref);
+    if (!expr)
+        return nullptr;
+    int levels_up;
+    ParseNamespaceItem *rows =
+        refnameNamespaceItem(pstate, nullptr, kRows, ref->location, &levels_up);
+    if (!rows)
+        elog(ERROR, "a bound expression stands where its table is not known");
+    if (expression_returns_set(reinterpret_cast<Node *>(expr)))
+        pstate->p_hasTargetSRFs = true;
+    return ToRelation(table, expr, rows->p_rte->relid, rows->p_rtindex, levels_up);
+}
+
 void SetUpBinding(ParseState *pstate, void *binding) {
     pstate->p_ref_hook_state = binding;
     pstate->p_pre_columnref_hook = BindColumn;
@@ -93,14 +140,9 @@ void SetUpBinding(ParseState *pstate, void *binding) {
 // The value of a key column, with its collation.
 char *KeyValue(const IndexTable *table, int i) {
     const KeyColumn &column = table->key.columns[i];
-    StringInfoData value;
-    initStringInfo(&value);
     bool is_array = column.shape == KeyShape::ArrayElements && column.whole == column.expr;
-    appendStringInfo(&value,
-                     is_array ? "pg_catalog.unnest(%s.\"%s\".\"%d\")" : "(%s.\"%s\".\"%d\")", kRows,
-                     kKey, i);
-    AppendCollation(&value, column);
-    return value.data;
+    return psprintf(is_array ? "pg_catalog.unnest(%s.\"%s\".\"%d\")" : "(%s.\"%s\".\"%d\")", kRows,
+                    kKey, i);
 }
 
 // --- Recomputation -------------------------------------------------------------
@@ -112,6 +154,14 @@ bool EqualityIsIdentity(const KeyColumn &column) {
         get_opfamily_proc(get_opclass_family(column.opclass), input, input, BTEQUALIMAGE_PROC);
     return OidIsValid(procedure) &&
            DatumGetBool(OidFunctionCall1Coll(procedure, column.collation, ObjectIdGetDatum(input)));
+}
+
+// A cast, ::citext, of a value to what an operator compares: without it, another on a domain over
+// that would be found by the operator's name. Empty where nobody can have made one.
+const char *CastFor(Oid type, Oid input, Oid operator_oid) {
+    if (input == type || operator_oid < FirstNormalObjectId || get_typtype(input) == TYPTYPE_PSEUDO)
+        return "";
+    return psprintf("::%s", format_type_be_qualified(input));
 }
 
 // The distinct elements of a multi-valued key, as the row trigger finds them: of those that are
@@ -133,23 +183,10 @@ void AppendDistinctElements(StringInfo sql, const IndexTable *table) {
 
 } // namespace
 
-const char *CastFor(Oid type, Oid input, Oid operator_oid) {
-    if (input == type || operator_oid < FirstNormalObjectId || get_typtype(input) == TYPTYPE_PSEUDO)
-        return "";
-    return psprintf("::%s", format_type_be_qualified(input));
-}
-
-const char *KeyCast(const KeyColumn &column) {
-    Oid input = get_opclass_input_type(column.opclass);
-    Oid less =
-        get_opfamily_member(get_opclass_family(column.opclass), input, input, BTLessStrategyNumber);
-    return CastFor(column.type, input, less);
-}
-
-char *KeyOperator(const KeyColumn &column, StrategyNumber strategy) {
-    Oid input = get_opclass_input_type(column.opclass);
-    return OperatorName(
-        get_opfamily_member(get_opclass_family(column.opclass), input, input, strategy));
+char *BoundCondition(const char *alias, const char *column, Oid opclass, StrategyNumber strategy,
+                     int parameter) {
+    return psprintf("%s.\"%s\".%s.\"%u %d %d\"", alias, kCondition, quote_identifier(column),
+                    opclass, strategy, parameter);
 }
 
 char *RecomputationQuery(Relation base, const IndexTable *table, int64 ticket, Oid leaf) {
@@ -198,14 +235,19 @@ void FreeBound(const BoundPlan &bound) {
     pfree(bound.binding);
 }
 
-Portal OpenBound(const BoundPlan &plan, const Datum *values, const char *nulls) {
+ParamListInfo BoundParameters(const BoundPlan &plan, const Datum *values, const char *nulls) {
     ParamListInfo params = plan.binding->count > 0 ? makeParamList(plan.binding->count) : nullptr;
     for (int i = 0; i < plan.binding->count; i++)
         params->params[i] = {.value = values[i],
                              .isnull = nulls && nulls[i] == 'n',
                              .pflags = PARAM_FLAG_CONST,
                              .ptype = plan.binding->types[i]};
-    return SPI_cursor_open_with_paramlist(nullptr, plan.plan, params, true);
+    return params;
+}
+
+Portal OpenBound(const BoundPlan &plan, const Datum *values, const char *nulls) {
+    return SPI_cursor_open_with_paramlist(nullptr, plan.plan, BoundParameters(plan, values, nulls),
+                                          true);
 }
 
 void AppendStoredColumns(StringInfo sql, Relation rel, const IndexTable *table) {
@@ -217,18 +259,32 @@ void AppendStoredColumns(StringInfo sql, Relation rel, const IndexTable *table) 
     }
 }
 
+bool AppendDirection(StringInfo sql, Oid type, Oid opclass, bool descending, bool nulls_first) {
+    const char *cast = "";
+    if (opclass == GetDefaultOpClass(type, BTREE_AM_OID)) {
+        appendStringInfoString(sql, descending ? " DESC" : " ASC");
+    } else {
+        Oid input = get_opclass_input_type(opclass);
+        Oid sort_operator =
+            get_opfamily_member(get_opclass_family(opclass), input, input,
+                                descending ? BTGreaterStrategyNumber : BTLessStrategyNumber);
+        cast = CastFor(type, input, sort_operator);
+        appendStringInfo(sql, "%s USING %s", cast, OperatorName(sort_operator));
+    }
+    appendStringInfoString(sql, nulls_first ? " NULLS FIRST" : " NULLS LAST");
+    return *cast != '\0';
+}
+
 char *InEntryOrder(const char *query, const IndexTable *table) {
     StringInfoData by;
     initStringInfo(&by);
     bool has_casts = false;
     for (int i = 0; i < table->key.count; i++) {
         const KeyColumn &column = table->key.columns[i];
-        StrategyNumber strategy =
-            column.descending ? BTGreaterStrategyNumber : BTLessStrategyNumber;
-        const char *cast = KeyCast(column);
-        has_casts = has_casts || *cast;
-        appendStringInfo(&by, "%sc%d%s USING %s NULLS %s", i ? ", " : "", i + 1, cast,
-                         KeyOperator(column, strategy), column.nulls_first ? "FIRST" : "LAST");
+        appendStringInfo(&by, "%sc%d", i ? ", " : "", i + 1);
+        has_casts = AppendDirection(&by, column.type, column.opclass, column.descending,
+                                    column.nulls_first) ||
+                    has_casts;
     }
     for (int i = table->partition_position() + 1; i < table->group_count(); i++)
         appendStringInfo(&by, ", c%d", i + 1);
@@ -239,7 +295,8 @@ char *InEntryOrder(const char *query, const IndexTable *table) {
 
 void AppendKeyOrder(StringInfo sql, const KeyColumn &column, const char *name) {
     appendStringInfoString(sql, quote_identifier(name));
-    appendStringInfo(sql, " %s", OperatorClassName(column.opclass));
+    if (!IsDefaultOpclass(column))
+        appendStringInfo(sql, " %s", OperatorClassName(column.opclass));
     appendStringInfo(sql, " %s NULLS %s", column.descending ? "DESC" : "ASC",
                      column.nulls_first ? "FIRST" : "LAST");
 }

@@ -19,10 +19,10 @@ void Execute(const char *sql);
 char *RecomputationQuery(Relation base, const IndexTable *table, int64 ticket,
                          Oid leaf = InvalidOid);
 
-// SPI_prepare_cursor() for text that contains a RecomputationQuery() of `table`, which must be
-// known as long as the plan is used. `types` are those of $1, $2, …; with any, the plan is run by
-// OpenBound(). Raises where SPI fails. The plan refers to what is allocated in the current memory
-// context.
+// SPI_prepare_cursor() for text that contains a RecomputationQuery() of `table` or a
+// BoundCondition(), which must be known as long as the plan is used. `types` are those of $1, $2,
+// …; with any, the plan is run by OpenBound(). Raises where SPI fails. The plan refers to what is
+// allocated in the current memory context.
 struct Binding {
     const IndexTable *table;
     int count;
@@ -36,7 +36,9 @@ BoundPlan PrepareBound(const char *sql, const IndexTable *table, int cursor_opti
                        const Oid *types = nullptr);
 // One that SPI_keepplan() has kept, and what it refers to.
 void FreeBound(const BoundPlan &bound);
-// A read-only cursor over it; `nulls` as for SPI.
+// For SPI_execute_plan_with_paramlist(); `nulls` as for SPI.
+ParamListInfo BoundParameters(const BoundPlan &plan, const Datum *values, const char *nulls);
+// A read-only cursor over it.
 Portal OpenBound(const BoundPlan &plan, const Datum *values = nullptr, const char *nulls = nullptr);
 
 // "town" AS c1, … : the columns of the index table named as those of RecomputationQuery. Raises
@@ -49,13 +51,14 @@ char *InEntryOrder(const char *query, const IndexTable *table);
 // A key column as CREATE INDEX writes it: "name" opclass DESC NULLS LAST.
 void AppendKeyOrder(StringInfo sql, const KeyColumn &column, const char *name);
 
-// A cast, ::citext, of a value to what an operator of an operator class compares: without it,
-// another on a domain over that would be found by the operator's name. Empty where nobody can have
-// made one.
-const char *CastFor(Oid type, Oid input, Oid operator_oid);
-const char *KeyCast(const KeyColumn &column);
+// For the text of PrepareBound(): the comparison of a column of the relation called `alias` with a
+// parameter by a B-tree operator of an operator class.
+char *BoundCondition(const char *alias, const char *column, Oid opclass, StrategyNumber strategy,
+                     int parameter);
 
-// OPERATOR(schema.=) or another B-tree operator of a key column's operator class.
-char *KeyOperator(const KeyColumn &column, StrategyNumber strategy);
+// ASC or DESC or USING, with NULLS FIRST or LAST: what follows an expression of a type in ORDER BY.
+// An operator class that is not the type's own is named by an operator, whose schema the role must
+// see. True where the expression is cast first: then it must not be the name of an output column.
+bool AppendDirection(StringInfo sql, Oid type, Oid opclass, bool descending, bool nulls_first);
 
 } // namespace index_table

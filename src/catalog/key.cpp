@@ -342,13 +342,13 @@ void AppendOrder(StringInfo text, const KeyColumn &column) {
         appendStringInfoString(text, column.nulls_first ? " NULLS FIRST" : " NULLS LAST");
 }
 
-} // namespace
-
 void AppendCollation(StringInfo sql, const KeyColumn &column) {
     if (OidIsValid(column.collation) &&
         column.collation != exprCollation(reinterpret_cast<Node *>(column.whole)))
         appendStringInfo(sql, " COLLATE %s", generate_collation_name(column.collation));
 }
+
+} // namespace
 
 char *DeparseKeyValue(Oid base, const KeyColumn &column, const char *alias) {
     StringInfoData text;
@@ -384,6 +384,10 @@ char *DescribeKey(Oid base, const Key &key) {
     return columns.data;
 }
 
+bool IsDefaultOpclass(const KeyColumn &column) {
+    return column.opclass == GetDefaultOpClass(column.type, BTREE_AM_OID);
+}
+
 char *DeparseKey(Oid base, const Key &key) {
     int nest_level = SecureSearchPath();
     StringInfoData text;
@@ -394,7 +398,7 @@ char *DeparseKey(Oid base, const Key &key) {
         appendStringInfo(&text, IsBare(expr) ? "%s%s" : "%s(%s)", i ? ", " : "",
                          Deparse(base, expr, nullptr));
         AppendCollation(&text, column);
-        if (column.opclass != GetDefaultOpClass(column.type, BTREE_AM_OID))
+        if (!IsDefaultOpclass(column))
             appendStringInfo(&text, " %s", OperatorClassName(column.opclass));
         AppendOrder(&text, column);
     }

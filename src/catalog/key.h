@@ -64,6 +64,10 @@ void SetKeyExpression(KeyColumn *column, Expr *whole);
 char *DeparseKey(Oid base, const Key &key);
 char *DeparsePredicate(Oid base, Expr *predicate);
 
+// Whether a key column has its type's own operator class: SQL need not name it, or its operators,
+// so nobody needs to see their schemas.
+bool IsDefaultOpclass(const KeyColumn &column);
+
 // The columns of a key as PostgreSQL's messages show those of an index: 'town, lower(email)'.
 char *DescribeKey(Oid base, const Key &key);
 
@@ -71,9 +75,6 @@ char *DescribeKey(Oid base, const Key &key);
 // SecureSearchPath(). For a multi-valued column, the call that returns the set. And of a predicate.
 char *DeparseKeyValue(Oid base, const KeyColumn &column, const char *alias);
 char *DeparseForQuery(Oid base, Expr *predicate, const char *alias);
-
-// COLLATE …, where a key column has another collation than its expression.
-void AppendCollation(StringInfo sql, const KeyColumn &column);
 
 // Base columns that the key, a key column or an expression reads, offset by
 // FirstLowInvalidHeapAttributeNumber as pull_varattnos does.

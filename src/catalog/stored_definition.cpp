@@ -18,35 +18,10 @@ constexpr char kDeferrable[] = "deferrable";
 constexpr char kInitiallyDeferred[] = "initially_deferred";
 constexpr char kDeferred[] = "deferred";
 
-Oid ChooseOpclass(Oid type, Oid sort_operator, const char *name);
-Oid SortOperator(const KeyColumn &column);
-
-void AppendOpclass(StringInfo text, const KeyColumn &column, int number) {
-    const char *name = OperatorClassName(column.opclass);
-    if (strpbrk(name, " \t\n"))
-        ereport(ERROR,
-                (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-                 errmsg("operator class %s cannot be used in the key of an index table", name),
-                 errdetail("There are spaces in its name, and ORDER BY does not tell it.")));
-    appendStringInfo(text, " opclass%d=%s", number, name);
-}
-
 bool IsRepeated(const Key &key, int i) {
     return std::any_of(key.columns, key.columns + i, [&](const KeyColumn &column) {
         return equal(column.whole, key.columns[i].whole);
     });
-}
-
-// ORDER BY tells the operator class by its operators, unless another has them, too. It names an
-// expression once: the order of one that is repeated is told here.
-void AppendOrder(StringInfo text, const Key &key, int i) {
-    const KeyColumn &column = key.columns[i];
-    bool is_repeated = IsRepeated(key, i);
-    if (is_repeated)
-        appendStringInfo(text, " order%d=%s,%s", i + 1, column.descending ? "desc" : "asc",
-                         column.nulls_first ? "first" : "last");
-    if (is_repeated || ChooseOpclass(column.type, SortOperator(column), nullptr) != column.opclass)
-        AppendOpclass(text, column, i + 1);
 }
 
 char *WriteOptions(const Definition &definition) {
@@ -63,8 +38,13 @@ char *WriteOptions(const Definition &definition) {
     append(definition.is_deferrable, kDeferrable);
     append(definition.initially_deferred, kInitiallyDeferred);
     append(definition.is_deferred, kDeferred);
-    for (int i = 0; i < definition.key.count; i++)
-        AppendOrder(&text, definition.key, i);
+    // ORDER BY names an expression once.
+    for (int i = 0; i < definition.key.count; i++) {
+        const KeyColumn &column = definition.key.columns[i];
+        if (IsRepeated(definition.key, i))
+            appendStringInfo(&text, " order%d=%s,%s", i + 1, column.descending ? "desc" : "asc",
+                             column.nulls_first ? "first" : "last");
+    }
     return text.data;
 }
 
@@ -72,19 +52,17 @@ struct Options {
     Definition flags; // strategy and flags only
     int keys;
     int identity;
-    // By key column; null: as ORDER BY says.
-    const char *opclasses[INDEX_MAX_KEYS];
-    const char *orders[INDEX_MAX_KEYS];
+    const char *orders[INDEX_MAX_KEYS]; // by key column; null: as ORDER BY says
 };
 
-// opclass1=… and order1=…
-bool ReadOfColumn(const char *word, const char *format, const char **values) {
+// order1=…
+bool ReadOrder(const char *word, Options *options) {
     int column;
     int length = 0;
-    if (sscanf(word, format, &column, &length) != 1 || length == 0 || column < 1 ||
+    if (sscanf(word, "order%d=%n", &column, &length) != 1 || length == 0 || column < 1 ||
         column > INDEX_MAX_KEYS)
         return false;
-    values[column - 1] = word + length;
+    options->orders[column - 1] = word + length;
     return true;
 }
 
@@ -99,9 +77,7 @@ bool ReadOptions(const char *text, Options *options) {
         if (is_first)
             flags.strategy = ParseStrategy(word);
         else if (sscanf(word, "keys=%d", &options->keys) == 1 ||
-                 sscanf(word, "identity=%d", &options->identity) == 1 ||
-                 ReadOfColumn(word, "opclass%d=%n", options->opclasses) ||
-                 ReadOfColumn(word, "order%d=%n", options->orders))
+                 sscanf(word, "identity=%d", &options->identity) == 1 || ReadOrder(word, options))
             ;
         else if (is(kUnique))
             flags.is_unique = true;
@@ -135,12 +111,11 @@ HeapTuple FindRule(Oid relid) {
     return SearchSysCache2(RULERELNAME, ObjectIdGetDatum(relid), PointerGetDatum(kDefinitionRule));
 }
 
-// The action of the rule in `tuple`; null where it is not one statement.
-Query *ReadQuery(HeapTuple tuple) {
+// The statements of the rule in `tuple`, the SELECT first.
+List *ReadActions(HeapTuple tuple) {
     bool isnull;
     Datum action = SysCacheGetAttr(RULERELNAME, tuple, Anum_pg_rewrite_ev_action, &isnull);
-    List *actions = static_cast<List *>(stringToNode(TextDatumGetCString(action)));
-    return list_length(actions) == 1 ? linitial_node(Query, actions) : nullptr;
+    return static_cast<List *>(stringToNode(TextDatumGetCString(action)));
 }
 
 // The place of the base table in the range table, if the query has the form of ours; else 0.
@@ -193,19 +168,14 @@ const SortGroupClause *OrderOf(const Query *query, const TargetEntry *target) {
                : get_sortgroupref_clause_noerr(target->ressortgroupref, query->sortClause);
 }
 
-bool IsNamed(Form_pg_opclass opclass, const char *name) {
-    return strcmp(OperatorClassName(opclass->oid), name) == 0;
-}
-
 bool Orders(Oid family, Oid input, Oid type, Oid sort_operator) {
-    return (!OidIsValid(sort_operator) || get_op_opfamily_strategy(sort_operator, family) != 0) &&
-           IsBinaryCoercible(type, input);
+    return get_op_opfamily_strategy(sort_operator, family) != 0 && IsBinaryCoercible(type, input);
 }
 
-// The B-tree operator class of a type that orders by an operator: that of the given name, or the
-// type's default, or the oldest. Without an operator the name alone says it.
-Oid ChooseOpclass(Oid type, Oid sort_operator, const char *name) {
-    Oid by_default = name ? InvalidOid : GetDefaultOpClass(type, BTREE_AM_OID);
+// The B-tree operator class of a type that orders by an operator: the type's default, or the
+// oldest.
+Oid ChooseOpclass(Oid type, Oid sort_operator) {
+    Oid by_default = GetDefaultOpClass(type, BTREE_AM_OID);
     if (OidIsValid(by_default) && Orders(get_opclass_family(by_default),
                                          get_opclass_input_type(by_default), type, sort_operator))
         return by_default; // most are: nothing is asked of the others
@@ -215,11 +185,25 @@ Oid ChooseOpclass(Oid type, Oid sort_operator, const char *name) {
         Form_pg_opclass form =
             reinterpret_cast<Form_pg_opclass>(GETSTRUCT(&all->members[i]->tuple));
         if (Orders(form->opcfamily, form->opcintype, type, sort_operator) &&
-            (!name || IsNamed(form, name)) && (!OidIsValid(best) || form->oid < best))
+            (!OidIsValid(best) || form->oid < best))
             best = form->oid;
     }
     ReleaseSysCacheList(all);
     return best;
+}
+
+// The operator class that the key column of a number is declared with in the ON CONFLICT of the
+// second statement; InvalidOid: none.
+Oid DeclaredOpclass(const Query *names, int i) {
+    const InferenceElem *element =
+        names ? list_nth_node(InferenceElem, names->onConflict->arbiterElems, i) : nullptr;
+    return element ? element->inferopclass : InvalidOid;
+}
+
+// Whether the second statement is one that declares operator classes.
+bool DeclaresOpclasses(const Query *names, int keys) {
+    return names->commandType == CMD_INSERT && names->onConflict &&
+           list_length(names->onConflict->arbiterElems) == keys;
 }
 
 Oid SortOperator(const KeyColumn &column) {
@@ -228,9 +212,13 @@ Oid SortOperator(const KeyColumn &column) {
                                column.descending ? BTGreaterStrategyNumber : BTLessStrategyNumber);
 }
 
-bool SetOrder(KeyColumn *column, const SortGroupClause *order, const char *opclass) {
-    column->opclass = order ? ChooseOpclass(column->type, order->sortop, opclass) : InvalidOid;
-    if (!OidIsValid(column->opclass))
+bool SetOrder(KeyColumn *column, const SortGroupClause *order, Oid declared) {
+    if (!order)
+        return false;
+    column->opclass = OidIsValid(declared) ? declared : ChooseOpclass(column->type, order->sortop);
+    if (!OidIsValid(column->opclass) ||
+        !Orders(get_opclass_family(column->opclass), get_opclass_input_type(column->opclass),
+                column->type, order->sortop))
         return false;
     column->descending =
         get_op_opfamily_strategy(order->sortop, get_opclass_family(column->opclass)) ==
@@ -239,11 +227,13 @@ bool SetOrder(KeyColumn *column, const SortGroupClause *order, const char *opcla
     return true;
 }
 
-bool SetOrder(KeyColumn *column, const char *order, const char *opclass) {
-    column->opclass = opclass ? ChooseOpclass(column->type, InvalidOid, opclass) : InvalidOid;
+bool SetOrder(KeyColumn *column, const char *order, Oid declared) {
+    column->opclass =
+        OidIsValid(declared) ? declared : GetDefaultOpClass(column->type, BTREE_AM_OID);
     column->descending = strncmp(order, "desc,", 5) == 0;
     column->nulls_first = strcmp(order + strcspn(order, ","), ",first") == 0;
-    return OidIsValid(column->opclass);
+    return OidIsValid(column->opclass) &&
+           IsBinaryCoercible(column->type, get_opclass_input_type(column->opclass));
 }
 
 // COLLATE as the topmost node says the collation of the key column, as it does in CREATE INDEX.
@@ -257,8 +247,8 @@ Expr *StripCollation(Expr *expr, Oid *collation) {
     return expr;
 }
 
-bool ReadKeyColumn(const Query *query, int i, Index base, const Options &options,
-                   KeyColumn *column) {
+bool ReadKeyColumn(const Query *query, const Query *names, int i, Index base,
+                   const Options &options, KeyColumn *column) {
     const TargetEntry *target = Target(query, i);
     Oid collation;
     Expr *expr = StripCollation(target->expr, &collation);
@@ -270,8 +260,9 @@ bool ReadKeyColumn(const Query *query, int i, Index base, const Options &options
     if (!target->resname)
         return false;
     namestrcpy(&column->name, target->resname);
-    return options.orders[i] ? SetOrder(column, options.orders[i], options.opclasses[i])
-                             : SetOrder(column, OrderOf(query, target), options.opclasses[i]);
+    Oid declared = DeclaredOpclass(names, i);
+    return options.orders[i] ? SetOrder(column, options.orders[i], declared)
+                             : SetOrder(column, OrderOf(query, target), declared);
 }
 
 bool ReadColumns(const Query *query, Index base, int from, int to, List **attnos) {
@@ -284,11 +275,11 @@ bool ReadColumns(const Query *query, Index base, int from, int to, List **attnos
     return true;
 }
 
-bool ReadKey(const Query *query, Index base, const Options &options, Key *key) {
+bool ReadKey(const Query *query, const Query *names, Index base, const Options &options, Key *key) {
     int count = options.keys;
     *key = {.count = count, .columns = palloc0_array(KeyColumn, count), .multi_valued = -1};
     for (int i = 0; i < count; i++) {
-        if (!ReadKeyColumn(query, i, base, options, &key->columns[i]))
+        if (!ReadKeyColumn(query, names, i, base, options, &key->columns[i]))
             return false;
         if (key->columns[i].shape == KeyShape::Single)
             continue;
@@ -309,13 +300,19 @@ bool HasOtherVars(Node *node, Index *base) {
     return compat::WalkExpression(node, HasOtherVars, base);
 }
 
-bool Read(const Query *query, Definition *definition) {
+bool Read(const List *actions, Definition *definition) {
+    const Query *query = actions != NIL ? linitial_node(Query, actions) : nullptr;
+    const Query *names = list_length(actions) == 2 ? lsecond_node(Query, actions) : nullptr;
+    if (list_length(actions) > 2)
+        return false;
     Index base = BaseIndex(query);
     int options_column = base != 0 ? OptionsColumn(query) : -1;
     Options options = {};
     if (options_column < 0 || !ReadOptions(OptionsOf(query, options_column), &options) ||
         HasOtherVars(reinterpret_cast<Node *>(query->targetList), &base) ||
         HasOtherVars(query->jointree->quals, &base))
+        return false;
+    if (names && !DeclaresOpclasses(names, options.keys))
         return false;
     int rest = options.keys + options.identity;
     *definition = options.flags;
@@ -326,7 +323,7 @@ bool Read(const Query *query, Definition *definition) {
         ChangeVarNodes(quals, base, 1, 0);
         definition->predicate = reinterpret_cast<Expr *>(quals);
     }
-    return rest <= options_column && ReadKey(query, base, options, &definition->key) &&
+    return rest <= options_column && ReadKey(query, names, base, options, &definition->key) &&
            ReadColumns(query, base, options.keys, rest, &definition->identity) &&
            ReadColumns(query, base, rest, options_column, &definition->include);
 }
@@ -339,12 +336,38 @@ void AppendOrderBy(StringInfo sql, const Definition &definition) {
     for (int i = 0; i < definition.key.count; i++) {
         const KeyColumn &column = definition.key.columns[i];
         appendStringInfo(sql, "%s%d ", i ? ", " : " ORDER BY ", i + 1);
-        if (GetDefaultOpClass(column.type, BTREE_AM_OID) == column.opclass)
+        if (IsDefaultOpclass(column))
             appendStringInfoString(sql, column.descending ? "DESC" : "ASC");
         else
             appendStringInfo(sql, "USING %s", OperatorName(SortOperator(column)));
         appendStringInfo(sql, " NULLS %s", column.nulls_first ? "FIRST" : "LAST");
     }
+}
+
+// ORDER BY tells the operator class by its operators, unless others have them, too.
+bool IsDeclared(const Key &key, int i) {
+    const KeyColumn &column = key.columns[i];
+    Oid undeclared = IsRepeated(key, i) ? GetDefaultOpClass(column.type, BTREE_AM_OID)
+                                        : ChooseOpclass(column.type, SortOperator(column));
+    return undeclared != column.opclass;
+}
+
+// Where it does not, a second statement declares it, in the one place in which a statement can.
+void AppendOpclasses(StringInfo sql, const Definition &definition) {
+    const Key &key = definition.key;
+    StringInfoData columns;
+    initStringInfo(&columns);
+    bool any = false;
+    for (int i = 0; i < key.count; i++) {
+        bool is_declared = IsDeclared(key, i);
+        any = any || is_declared;
+        appendStringInfo(&columns, "%s%s%s%s", i ? ", " : "",
+                         quote_identifier(NameStr(key.columns[i].name)), is_declared ? " " : "",
+                         is_declared ? OperatorClassName(key.columns[i].opclass) : "");
+    }
+    if (any)
+        appendStringInfo(sql, "; INSERT INTO %s DEFAULT VALUES ON CONFLICT (%s) DO NOTHING",
+                         QualifiedName(definition.relid), columns.data);
 }
 
 void AppendColumns(StringInfo sql, Oid base, const List *attnos) {
@@ -360,19 +383,18 @@ bool EditQuery(Oid relid, Edit edit) {
     HeapTuple tuple = FindRule(relid);
     if (!HeapTupleIsValid(tuple))
         return false;
-    Query *query = ReadQuery(tuple);
-    bool changed = edit(query);
+    List *actions = ReadActions(tuple);
+    bool changed = actions != NIL && edit(linitial_node(Query, actions));
     if (changed) {
         int number = 0;
         ListCell *cell;
-        foreach (cell, query->targetList)
+        foreach (cell, linitial_node(Query, actions)->targetList)
             lfirst_node(TargetEntry, cell)->resno = ++number;
         Relation rules = table_open(RewriteRelationId, RowExclusiveLock);
         Datum values[Natts_pg_rewrite] = {};
         bool nulls[Natts_pg_rewrite] = {};
         bool replace[Natts_pg_rewrite] = {};
-        values[Anum_pg_rewrite_ev_action - 1] =
-            CStringGetTextDatum(nodeToString(list_make1(query)));
+        values[Anum_pg_rewrite_ev_action - 1] = CStringGetTextDatum(nodeToString(actions));
         replace[Anum_pg_rewrite_ev_action - 1] = true;
         HeapTuple copy = heap_modify_tuple(tuple, RelationGetDescr(rules), values, nulls, replace);
         CatalogTupleUpdate(rules, &copy->t_self, copy);
@@ -413,7 +435,7 @@ Definition *ReadDefinition(Oid relid) {
     if (!HeapTupleIsValid(tuple))
         return nullptr;
     Definition *definition = palloc0_object(Definition);
-    bool is_ours = Read(ReadQuery(tuple), definition);
+    bool is_ours = Read(ReadActions(tuple), definition);
     ReleaseSysCache(tuple);
     if (!is_ours)
         RaiseNotOurs(relid);
@@ -425,7 +447,7 @@ char *DefinitionStatement(const Definition &definition) {
     int nest_level = SecureSearchPath();
     StringInfoData sql;
     initStringInfo(&sql);
-    appendStringInfo(&sql, "CREATE OR REPLACE RULE %s AS ON DELETE TO %s DO ALSO SELECT ",
+    appendStringInfo(&sql, "CREATE OR REPLACE RULE %s AS ON DELETE TO %s DO ALSO (SELECT ",
                      kDefinitionRule, QualifiedName(definition.relid));
     for (const KeyColumn &column : std::span(definition.key.columns, definition.key.count))
         appendStringInfo(&sql, "%s AS %s, ", DeparseKeyValue(definition.base, column, kAlias),
@@ -442,6 +464,8 @@ char *DefinitionStatement(const Definition &definition) {
         appendStringInfo(&sql, " WHERE %s",
                          DeparseForQuery(definition.base, definition.predicate, kAlias));
     AppendOrderBy(&sql, definition);
+    AppendOpclasses(&sql, definition);
+    appendStringInfoChar(&sql, ')');
     AtEOXact_GUC(false, nest_level);
     return sql.data;
 }

@@ -8,6 +8,10 @@
 // does. So PostgreSQL binds its functions, operators, collations and columns, once, and renames,
 // dumps, restores and upgrades them as it does those of a view; psql's \d shows it. It is disabled.
 //
+// ORDER BY says an operator class by its operators. One that shares them with another, such as
+// text_pattern_ops with one of somebody's own, is declared by a second statement, for which ON
+// CONFLICT is the one place in SQL: INSERT INTO … DEFAULT VALUES ON CONFLICT (k ops) DO NOTHING.
+//
 // The rule has no dependencies of its own but on its table and the extension: the index table has
 // them, as an index would (dependencies.h).
 #pragma once
@@ -40,13 +44,12 @@ constexpr char kDefinitionRule[] = "index_table_definition";
 // the rule is not one that StoreDefinition() makes. In the current memory context.
 Definition *ReadDefinition(Oid relid);
 
-// Gives `definition.relid` its rule, in place of one that it may have. Raises 0A000 for an operator
-// class that cannot be told. The caller owns the index table and holds
-// AccessExclusiveLock on it, or has just created it.
+// Gives `definition.relid` its rule, in place of one that it may have. The caller owns the index
+// table and holds AccessExclusiveLock on it, or has just created it.
 void StoreDefinition(const Definition &definition);
 
 // The text of the statement that makes the rule; run later, when types of columns have changed, it
-// binds its names anew, as ALTER TYPE does for indexes. Raises what StoreDefinition() raises.
+// binds its names anew, as ALTER TYPE does for indexes.
 char *DefinitionStatement(const Definition &definition);
 void StoreDefinition(Oid relid, const char *statement);
 

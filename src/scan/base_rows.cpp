@@ -22,8 +22,8 @@ struct BaseRows {
     LeafTable base_table;
     EntryMaker *base_maker;
     // Under row security.
-    SPIPlanPtr plan;
-    List *secured_attnos; // the columns that the plan returns
+    BoundPlan secured;
+    List *secured_attnos; // the columns that it returns
     LeafReader leaves;
     ShardRows *shards; // null: no foreign partition has been asked yet
     ExprContext *context;
@@ -234,25 +234,24 @@ void PrepareSecured(BaseRows *rows) {
     types[0] = OIDOID;
     for (int i = 0; i < table->identity_count; i++) {
         Form_pg_attribute att = TupleDescAttr(descriptor, table->identity[i].base_attno - 1);
-        KeyColumn column = {};
-        column.type = att->atttypid;
-        column.opclass = GetDefaultOpClass(att->atttypid, BTREE_AM_OID);
         types[i + 1] = getBaseType(att->atttypid);
         const char *name = quote_identifier(NameStr(att->attname));
-        appendStringInfo(&sql, " AND (b.%s%s %s $%d%s", name, KeyCast(column),
-                         KeyOperator(column, BTEqualStrategyNumber), i + 2, KeyCast(column));
+        appendStringInfo(&sql, " AND (%s",
+                         BoundCondition("b", NameStr(att->attname),
+                                        GetDefaultOpClass(att->atttypid, BTREE_AM_OID),
+                                        BTEqualStrategyNumber, i + 2));
         if (!compat::HoldsNoNull(descriptor, att->attnum))
             appendStringInfo(&sql, " OR (b.%s IS NULL AND $%d IS NULL)", name, i + 2);
         appendStringInfoChar(&sql, ')');
     }
-    rows->plan = SPI_prepare(sql.data, table->identity_count + 1, types);
-    if (!rows->plan)
-        elog(ERROR, "SPI_prepare failed: %s", SPI_result_code_string(SPI_result));
+    caller = MemoryContextSwitchTo(rows->memory);
+    rows->secured = PrepareBound(sql.data, table, 0, table->identity_count + 1, types);
+    MemoryContextSwitchTo(caller);
 }
 
 List *FindSecured(BaseRows *rows, Oid relid, const Datum *entry, const bool *nulls,
                   TupleDesc descriptor) {
-    if (!rows->plan)
+    if (!rows->secured.plan)
         PrepareSecured(rows);
     const IndexTable *table = rows->table;
     Datum values[INDEX_MAX_KEYS + 1];
@@ -265,7 +264,9 @@ List *FindSecured(BaseRows *rows, Oid relid, const Datum *entry, const bool *nul
         value_nulls[i + 1] = nulls[position] ? 'n' : ' ';
     }
     MemoryContext caller = CurrentMemoryContext;
-    if (SPI_execute_plan(rows->plan, values, value_nulls, true, 0) != SPI_OK_SELECT)
+    if (SPI_execute_plan_with_paramlist(rows->secured.plan,
+                                        BoundParameters(rows->secured, values, value_nulls), true,
+                                        0) != SPI_OK_SELECT)
         elog(ERROR, "cannot read the base table");
     List *found = NIL;
     SPITupleTable *result = SPI_tuptable;

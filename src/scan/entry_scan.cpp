@@ -53,9 +53,9 @@ void AppendCondition(StringInfo sql, const KeyColumn &column, Bound bound, int p
     switch (bound) {
     case Bound::Equal:
     case Bound::After:
-        appendStringInfo(sql, "c%d%s %s $%d%s", position + 1, KeyCast(column),
-                         KeyOperator(column, bound == Bound::Equal ? BTEqualStrategyNumber : after),
-                         parameter, KeyCast(column));
+        appendStringInfoString(
+            sql, BoundCondition("e", psprintf("c%d", position + 1), column.opclass,
+                                bound == Bound::Equal ? BTEqualStrategyNumber : after, parameter));
         break;
     case Bound::IsNull:
         appendStringInfo(sql, "c%d IS NULL", position + 1);
@@ -70,12 +70,16 @@ void AppendOrder(StringInfo sql, const IndexTable *table, bool backward) {
     EntryOrder order = GetEntryOrder(table);
     for (int i = 0; i < order.count; i++) {
         KeyColumn column = OrderOf(table, order.positions[i]);
-        StrategyNumber strategy =
-            column.descending != backward ? BTGreaterStrategyNumber : BTLessStrategyNumber;
-        appendStringInfo(sql, "%sc%d%s USING %s NULLS %s", i ? ", " : "", order.positions[i] + 1,
-                         KeyCast(column), KeyOperator(column, strategy),
-                         column.nulls_first != backward ? "FIRST" : "LAST");
+        appendStringInfo(sql, "%sc%d", i ? ", " : "", order.positions[i] + 1);
+        AppendDirection(sql, column.type, column.opclass, column.descending != backward,
+                        column.nulls_first != backward);
     }
+}
+
+const oidvector *OpclassesOf(Relation index) {
+    bool isnull;
+    return reinterpret_cast<oidvector *>(DatumGetPointer(
+        SysCacheGetAttr(INDEXRELID, index->rd_indextuple, Anum_pg_index_indclass, &isnull)));
 }
 
 // The order of a B-tree of the owner's, as far as it is over columns of an entry.
@@ -84,20 +88,17 @@ void AppendOrderOf(StringInfo sql, const IndexTable *table, Oid index_oid, bool 
     Relation index = index_open(index_oid, AccessShareLock);
     const AttrNumber *stored = StoredColumns(table, rel);
     const AttrNumber *end = stored + table->column_count;
+    const oidvector *opclasses = OpclassesOf(index);
     for (int i = 0; i < index->rd_index->indnkeyatts; i++) {
         const AttrNumber *found = std::find(stored, end, index->rd_index->indkey.values[i]);
         if (found == end)
             break;
-        Oid type = index->rd_opcintype[i];
         bool descending = (index->rd_indoption[i] & INDOPTION_DESC) != 0;
         bool nulls_first = (index->rd_indoption[i] & INDOPTION_NULLS_FIRST) != 0;
-        StrategyNumber strategy =
-            descending != backward ? BTGreaterStrategyNumber : BTLessStrategyNumber;
         int position = static_cast<int>(found - stored);
-        Oid sort_operator = get_opfamily_member(index->rd_opfamily[i], type, type, strategy);
-        appendStringInfo(sql, "%sc%d%s USING %s NULLS %s", i ? ", " : "", position + 1,
-                         CastFor(table->types[position], type, sort_operator),
-                         OperatorName(sort_operator), nulls_first != backward ? "FIRST" : "LAST");
+        appendStringInfo(sql, "%sc%d", i ? ", " : "", position + 1);
+        AppendDirection(sql, table->types[position], opclasses->values[i], descending != backward,
+                        nulls_first != backward);
     }
     index_close(index, NoLock);
     table_close(rel, NoLock);
