@@ -9,8 +9,11 @@ CREATE ROLE regress_renames_operators;
 CREATE ROLE regress_renames_collations;
 CREATE ROLE regress_renames_types;
 CREATE ROLE regress_renames_extensions;
-SELECT format('GRANT CREATE ON DATABASE %I TO regress_renames_functions, regress_renames_operators, regress_renames_collations,
-               regress_renames_types, regress_renames_extensions, regress_renames_tables', current_database()) \gexec
+DO $$
+BEGIN
+    EXECUTE format('GRANT CREATE ON DATABASE %I TO regress_renames_functions, regress_renames_operators, regress_renames_collations,
+        regress_renames_types, regress_renames_extensions, regress_renames_tables', current_database());
+END $$;
 CREATE SCHEMA renames;
 CREATE SCHEMA functions AUTHORIZATION regress_renames_functions;
 CREATE SCHEMA functions_too AUTHORIZATION regress_renames_functions;

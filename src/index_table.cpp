@@ -1,16 +1,15 @@
-// Module entry: hooks only.
-#include "build/online.h"
-#include "build/worker.h"
-#include "ddl/ddl.h"
-#include "maintenance/maintenance.h"
-#include "queue/drain.h"
-#include "queue/queue.h"
-#include "scan/scan.h"
-#include "scan/shard_access.h"
-#include "shard/connection.h"
-#include "shard/remote_select.h"
-#include "shard/snapshot_check.h"
-#include "shard/writes.h"
+// Module entry: settings, caches, workers and hooks.
+#include "catalog/public.h"
+#include "conflict/public.h"
+#include "create/public.h"
+#include "drain/public.h"
+#include "exec/public.h"
+#include "hooks.h"
+#include "maintenance/public.h"
+#include "outbox/public.h"
+#include "partitions/public.h"
+#include "plan/public.h"
+#include "shard/public.h"
 
 extern "C" {
 PG_MODULE_MAGIC;
@@ -19,19 +18,20 @@ PGDLLEXPORT void _PG_init(void);
 
 void _PG_init(void) {
     index_table::InitializeCatalogCache();
-    index_table::InitializeTruncation();
     index_table::InitializeMaintenance();
+    index_table::InitializeWrites();
     index_table::InitializeConnections();
-    index_table::InitializeSnapshotChecks();
+    index_table::InitializeRemoteSelect();
+    index_table::InitializeShardAccess();
     index_table::InitializeOnlineBuild();
     index_table::InitializeWorker();
-    index_table::InitializeQueue();
+    index_table::InitializeCapturedCache();
     index_table::InitializeDrain();
     index_table::InitializeDrainWorker();
-    index_table::InitializeDdl();
-    index_table::InitializeScan();
-    index_table::InitializeRemoteSelect();
-    index_table::InitializeWrites();
-    index_table::InitializeShardAccess();
+    index_table::InitializePlanning();
+    index_table::InitializeScanNode();
+    index_table::InitializeRowSwitch();
+    index_table::InitializeConflictCheck();
+    index_table::InstallHooks();
     MarkGUCPrefixReserved("index_table");
 }

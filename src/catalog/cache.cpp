@@ -131,14 +131,12 @@ Base *LoadBase(Oid relid) {
     return base;
 }
 
-void OnTransactionEnd(XactEvent event, void *) {
-    if (outdated &&
-        (event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT || event == XACT_EVENT_PREPARE ||
-         event == XACT_EVENT_PARALLEL_COMMIT || event == XACT_EVENT_PARALLEL_ABORT))
+} // namespace
+
+void AtEOXactDefinitions() {
+    if (outdated)
         MemoryContextDeleteChildren(outdated);
 }
-
-} // namespace
 
 uint64 CacheGeneration() {
     return generation;
@@ -302,7 +300,6 @@ Oid FindPartition(Oid base, int32 partition_id) {
 
 void InitializeCatalogCache() {
     CacheRegisterRelcacheCallback(OnRelcacheInvalidation, 0);
-    RegisterXactCallback(OnTransactionEnd, nullptr);
 }
 
 } // namespace index_table

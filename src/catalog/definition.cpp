@@ -417,48 +417,6 @@ void DeletePartitions(Oid base) {
     Invalidate(base);
 }
 
-void RaiseDropped(Oid relid) {
-    ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE),
-                    errmsg("relation with OID %u does not exist", relid)));
-}
-
-Relation OpenRelation(Oid relid, LOCKMODE mode) {
-    Relation rel = try_relation_open(relid, mode);
-    if (!rel)
-        RaiseDropped(relid);
-    return rel;
-}
-
-bool FindParent(Oid partition, Parent *parent) {
-    Relation inherits = table_open(InheritsRelationId, AccessShareLock);
-    ScanKeyData key;
-    ScanKeyInit(&key, Anum_pg_inherits_inhrelid, BTEqualStrategyNumber, F_OIDEQ,
-                ObjectIdGetDatum(partition));
-    SysScanDesc scan =
-        systable_beginscan(inherits, InheritsRelidSeqnoIndexId, true, nullptr, 1, &key);
-    HeapTuple tuple = systable_getnext(scan);
-    bool is_found = HeapTupleIsValid(tuple);
-    if (is_found) {
-        Form_pg_inherits form = reinterpret_cast<Form_pg_inherits>(GETSTRUCT(tuple));
-        *parent = {.relid = form->inhparent,
-                   .is_detach_pending = form->inhdetachpending,
-                   .changed_by = HeapTupleHeaderGetXmin(tuple->t_data)};
-    }
-    systable_endscan(scan);
-    table_close(inherits, AccessShareLock);
-    return is_found;
-}
-
-Oid RootOf(Oid relid) {
-    while (get_rel_relispartition(relid)) {
-        Parent parent;
-        if (!FindParent(relid, &parent))
-            break;
-        relid = parent.relid;
-    }
-    return relid;
-}
-
 List *ListPartitions(Oid base) {
     List *leaves = NIL;
     CatalogScan scan("partition", "partition_base_idx", F_OIDEQ, ObjectIdGetDatum(base),

@@ -11,6 +11,7 @@
 #pragma once
 
 #include "catalog/stored_definition.h"
+#include "core/public.h"
 
 namespace index_table {
 
@@ -131,23 +132,6 @@ const IndexTable *LockIndexTable(const IndexTable *table, LOCKMODE mode);
 // Raises 55000 where an index table is not complete.
 void CheckIsComplete(const IndexTable *table);
 
-// Raises 42P01: the relation was dropped, perhaps while its lock was waited for.
-[[noreturn]] void RaiseDropped(Oid relid);
-// As relation_open(), but raises that.
-Relation OpenRelation(Oid relid, LOCKMODE mode);
-
-// What pg_inherits says of a partition. False where it has just been detached.
-struct Parent {
-    Oid relid;
-    bool is_detach_pending;   // by DETACH CONCURRENTLY
-    TransactionId changed_by; // who said so
-};
-bool FindParent(Oid partition, Parent *parent);
-
-// The topmost table that a relation is a partition of; itself where it is none. A partition that is
-// about to be detached concurrently still is one.
-Oid RootOf(Oid relid);
-
 struct PartitionNumber {
     int32 id;
     Oid base;
@@ -239,6 +223,8 @@ Oid ExtensionSchema();
 // Oid of a relation in the extension's schema; raises XX000 where it is missing.
 Oid ExtensionRelation(const char *name);
 
+// The transaction has ended.
+void AtEOXactDefinitions();
 void InitializeCatalogCache();
 
 } // namespace index_table

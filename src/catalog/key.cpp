@@ -1,7 +1,6 @@
 #include "catalog/key.h"
 
-#include "catalog/names.h"
-#include "compat/compat.h"
+#include "core/public.h"
 
 namespace index_table {
 namespace {
@@ -312,13 +311,6 @@ List *ParseColumnList(Relation base, const char *text, const char *what) {
         attnos = lappend_int(attnos, attno);
     }
     return attnos;
-}
-
-int SecureSearchPath() {
-    int nest_level = NewGUCNestLevel();
-    set_config_option("search_path", "pg_catalog, pg_temp", PGC_USERSET, PGC_S_SESSION,
-                      GUC_ACTION_SAVE, true, 0, false);
-    return nest_level;
 }
 
 namespace {

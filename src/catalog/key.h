@@ -80,8 +80,4 @@ char *DeparseForQuery(Oid base, Expr *predicate, const char *alias);
 // FirstLowInvalidHeapAttributeNumber as pull_varattnos does.
 Bitmapset *ReferencedColumns(Bitmapset *columns, const KeyColumn &column);
 
-// Sets search_path so that nothing a user made is found unqualified; undo with AtEOXact_GUC(true,
-// the returned nest level).
-int SecureSearchPath();
-
 } // namespace index_table

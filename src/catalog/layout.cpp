@@ -1,7 +1,7 @@
 // From a definition to the layout of an index table's entries.
 #include "catalog/definition.h"
 
-#include "compat/compat.h"
+#include "core/public.h"
 
 namespace index_table {
 namespace {

@@ -1,6 +1,6 @@
 // The type index_table.relation.
 #include "catalog/definition.h"
-#include "compat/compat.h"
+#include "core/public.h"
 
 using namespace index_table;
 

@@ -1,8 +1,7 @@
 #include "catalog/stored_definition.h"
 
 #include "catalog/definition.h"
-#include "catalog/names.h"
-#include "compat/compat.h"
+#include "core/public.h"
 
 namespace index_table {
 namespace {

@@ -1,21 +1,15 @@
 // Event triggers: what DDL does to base tables, their partitions and index tables.
 #include "ddl/ddl.h"
 
-#include "build/build.h"
-#include "build/dependencies.h"
-#include "build/guard.h"
-#include "build/query.h"
-#include "build/references.h"
-#include "build/reload.h"
-#include "build/restored.h"
-#include "catalog/definition.h"
-#include "compat/compat.h"
+#include "create/public.h"
+#include "partitions/public.h"
+#include "maintenance/public.h"
+#include "catalog/public.h"
+#include "core/public.h"
 #include "ddl/replication.h"
 #include "ddl/triggers.h"
-#include "maintenance/departure.h"
-#include "maintenance/maintenance.h"
-#include "maintenance/target_plan.h"
-#include "queue/queue.h"
+#include "drain/public.h"
+#include "outbox/public.h"
 
 namespace index_table {
 namespace {
@@ -65,21 +59,6 @@ PendingCommand *TakeCommand(Node *parsetree) {
         return command;
     }
     return nullptr;
-}
-
-// Forgets commands that have failed.
-void OnSubTransactionEnd(SubXactEvent event, SubTransactionId, SubTransactionId, void *) {
-    if (event != SUBXACT_EVENT_ABORT_SUB)
-        return;
-    ListCell *cell;
-    foreach (cell, commands)
-        if (static_cast<PendingCommand *>(lfirst(cell))->level >= GetCurrentTransactionNestLevel())
-            commands = foreach_delete_current(commands, cell);
-}
-
-void OnTransactionEnd(XactEvent event, void *) {
-    if (event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT || event == XACT_EVENT_PREPARE)
-        commands = NIL;
 }
 
 [[noreturn]] void RaiseCannotFollow(const char *action, const IndexTable *table) {
@@ -581,9 +560,15 @@ void CheckAllIndexes() {
 
 } // namespace
 
-void InitializeDdl() {
-    RegisterXactCallback(OnTransactionEnd, nullptr);
-    RegisterSubXactCallback(OnSubTransactionEnd, nullptr);
+void AtEOXactCommands() {
+    commands = NIL;
+}
+
+void AtEOSubXactCommands(bool commits, int level) {
+    ListCell *cell;
+    foreach (cell, commands)
+        if (!commits && static_cast<PendingCommand *>(lfirst(cell))->level >= level)
+            commands = foreach_delete_current(commands, cell);
 }
 
 } // namespace index_table
@@ -646,6 +631,8 @@ SQL_FUNCTION(index_table_on_drop) {
     Dropped dropped = ReadDropped();
     ListCell *cell;
     ForgetDroppedRelations(dropped);
+    foreach (cell, dropped.relations)
+        ForgetAllUndrained(lfirst_oid(cell));
     ForgetDroppedCaptured(dropped.relations);
     foreach (cell, dropped.columns)
         ForgetIncludedColumns(lfirst_oid(cell));

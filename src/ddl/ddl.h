@@ -5,9 +5,17 @@
 
 namespace index_table {
 
-void InitializeDdl();
+// The transaction has ended; a subtransaction of nest level `level` has.
+void AtEOXactCommands();
+void AtEOSubXactCommands(bool commits, int level);
 
 // Before InitializeMaintenance(): inside its hook, which notes the TRUNCATE that runs.
-void InitializeTruncation();
+// TRUNCATE of foreign tables: those below what the command names, with their partition numbers, for
+// FollowTruncate() when it has run. REQUIRES SetTruncate().
+struct TruncatedLeaves {
+    List *foreign;
+    List *numbers;
+};
+TruncatedLeaves ListTruncatedForeign(Node *command);
 
 } // namespace index_table

@@ -1,8 +1,8 @@
 #include "ddl/replication.h"
 
-#include "build/guard.h"
-#include "catalog/captured.h"
-#include "catalog/definition.h"
+#include "maintenance/public.h"
+#include "outbox/public.h"
+#include "catalog/public.h"
 
 namespace index_table {
 namespace {

@@ -1,8 +1,8 @@
 #include "ddl/triggers.h"
 
-#include "build/guard.h"
-#include "catalog/definition.h"
-#include "queue/queue.h"
+#include "maintenance/public.h"
+#include "catalog/public.h"
+#include "outbox/public.h"
 
 namespace index_table {
 namespace {

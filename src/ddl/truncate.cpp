@@ -2,46 +2,25 @@
 // it was restored.
 #include "ddl/ddl.h"
 
-#include "build/build.h"
-#include "catalog/definition.h"
-#include "maintenance/statements.h"
+#include "partitions/public.h"
+#include "catalog/public.h"
+#include "maintenance/public.h"
 
 namespace index_table {
-namespace {
-
-ProcessUtility_hook_type previous_utility;
-
-void OnProcessUtility(PlannedStmt *statement, const char *text, bool read_only,
-                      ProcessUtilityContext context, ParamListInfo params,
-                      QueryEnvironment *environment, DestReceiver *receiver,
-                      QueryCompletion *completion) {
-    List *foreign = NIL;
-    List *numbers = NIL;
-    if (IsA(statement->utilityStmt, TruncateStmt) && IsInstalled()) {
-        ListCell *cell;
-        foreach (cell, TruncatedRelations()) {
-            if (!IsForeign(lfirst_oid(cell)))
-                continue;
-            if (std::optional<PartitionNumber> number = FindPartitionNumber(lfirst_oid(cell))) {
-                foreign = lappend_oid(foreign, lfirst_oid(cell));
-                numbers = lappend_int(numbers, number->id);
-            }
+TruncatedLeaves ListTruncatedForeign(Node *command) {
+    TruncatedLeaves leaves = {};
+    if (!IsA(command, TruncateStmt) || !IsInstalled())
+        return leaves;
+    ListCell *cell;
+    foreach (cell, TruncatedRelations()) {
+        if (!IsForeign(lfirst_oid(cell)))
+            continue;
+        if (std::optional<PartitionNumber> number = FindPartitionNumber(lfirst_oid(cell))) {
+            leaves.foreign = lappend_oid(leaves.foreign, lfirst_oid(cell));
+            leaves.numbers = lappend_int(leaves.numbers, number->id);
         }
     }
-    if (previous_utility)
-        previous_utility(statement, text, read_only, context, params, environment, receiver,
-                         completion);
-    else
-        standard_ProcessUtility(statement, text, read_only, context, params, environment, receiver,
-                                completion);
-    FollowTruncate(foreign, numbers);
-}
-
-} // namespace
-
-void InitializeTruncation() {
-    previous_utility = ProcessUtility_hook;
-    ProcessUtility_hook = OnProcessUtility;
+    return leaves;
 }
 
 } // namespace index_table

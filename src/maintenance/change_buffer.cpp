@@ -185,43 +185,6 @@ void DeleteBuffer(ChangeBuffer *buffer) {
     MemoryContextDelete(buffer->context);
 }
 
-void OnTransactionEvent(XactEvent event, void *) {
-    if (event != XACT_EVENT_COMMIT && event != XACT_EVENT_ABORT && event != XACT_EVENT_PREPARE)
-        return;
-    captured_bytes = 0;
-    int kept = 0;
-    for (ChangeBuffer *buffer = buffers, *next; buffer; buffer = next) {
-        next = buffer->next;
-        // Index tables come and go, and a big statement leaves a big array.
-        if (++kept > kKeptBuffers || buffer->capacity > kKeptCapacity) {
-            DeleteBuffer(buffer);
-            continue;
-        }
-        buffer->table = nullptr;
-        buffer->count = 0;
-        buffer->open_count = 0;
-        buffer->sequence = 0;
-        if (buffer->entry_bytes > 0)
-            MemoryContextReset(buffer->entries);
-        buffer->entry_bytes = 0;
-    }
-}
-
-void OnSubtransactionEvent(SubXactEvent event, SubTransactionId, SubTransactionId, void *) {
-    int level = GetCurrentTransactionNestLevel();
-    if (event != SUBXACT_EVENT_ABORT_SUB && event != SUBXACT_EVENT_COMMIT_SUB)
-        return;
-    for (ChangeBuffer *buffer = buffers; buffer; buffer = buffer->next) {
-        EndLevelOfHalves(buffer, level, event == SUBXACT_EVENT_COMMIT_SUB);
-        if (event == SUBXACT_EVENT_ABORT_SUB)
-            while (buffer->count > 0 && buffer->changes[buffer->count - 1].nest_level >= level)
-                buffer->count--;
-        else if (event == SUBXACT_EVENT_COMMIT_SUB)
-            for (uint32 i = buffer->count; i-- > 0 && buffer->changes[i].nest_level >= level;)
-                buffer->changes[i].nest_level = level - 1;
-    }
-}
-
 } // namespace
 
 uint64 ChangeBufferGeneration() {
@@ -478,9 +441,36 @@ void KeepUnmatched(ChangeBuffer *buffer, const Change &old_change, const Change 
     LinkLastTwo(buffer);
 }
 
-void InitializeChangeBuffers() {
-    RegisterXactCallback(OnTransactionEvent, nullptr);
-    RegisterSubXactCallback(OnSubtransactionEvent, nullptr);
+void AtEOXactChangeBuffers() {
+    captured_bytes = 0;
+    int kept = 0;
+    for (ChangeBuffer *buffer = buffers, *next; buffer; buffer = next) {
+        next = buffer->next;
+        // Index tables come and go, and a big statement leaves a big array.
+        if (++kept > kKeptBuffers || buffer->capacity > kKeptCapacity) {
+            DeleteBuffer(buffer);
+            continue;
+        }
+        buffer->table = nullptr;
+        buffer->count = 0;
+        buffer->open_count = 0;
+        buffer->sequence = 0;
+        if (buffer->entry_bytes > 0)
+            MemoryContextReset(buffer->entries);
+        buffer->entry_bytes = 0;
+    }
+}
+
+void AtEOSubXactChangeBuffers(bool commits, int level) {
+    for (ChangeBuffer *buffer = buffers; buffer; buffer = buffer->next) {
+        EndLevelOfHalves(buffer, level, commits);
+        if (!commits)
+            while (buffer->count > 0 && buffer->changes[buffer->count - 1].nest_level >= level)
+                buffer->count--;
+        else
+            for (uint32 i = buffer->count; i-- > 0 && buffer->changes[i].nest_level >= level;)
+                buffer->changes[i].nest_level = level - 1;
+    }
 }
 
 } // namespace index_table

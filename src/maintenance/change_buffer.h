@@ -9,7 +9,7 @@
 // current level only: an outer level's changes, made in a subtransaction, would vanish with it.
 #pragma once
 
-#include "catalog/definition.h"
+#include "catalog/public.h"
 
 namespace index_table {
 
@@ -114,6 +114,8 @@ void KeepUnmatched(ChangeBuffer *buffer, const Change &old_change, const Change 
 // unique key repeats.
 void ApplyChanges(ChangeBuffer *buffer);
 
-void InitializeChangeBuffers();
+// The transaction has ended; a subtransaction of nest level `level` has.
+void AtEOXactChangeBuffers();
+void AtEOSubXactChangeBuffers(bool commits, int level);
 
 } // namespace index_table

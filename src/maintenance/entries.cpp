@@ -109,7 +109,7 @@ EntryMaker *MakeEntryMaker(const LeafTable *leaf_table, int32 partition_id, Expr
         return maker;
 
     if (leaf_table->predicate)
-        maker->predicate = ExecInitExpr(leaf_table->predicate, nullptr);
+        maker->predicate = ExecInitQual(make_ands_implicit(leaf_table->predicate), nullptr);
     maker->keys = static_cast<ExprState **>(palloc0(sizeof(ExprState *) * key.count));
     maker->per_element = static_cast<ExprState **>(palloc0(sizeof(ExprState *) * key.count));
     for (int i = 0; i < key.count; i++) {
@@ -145,12 +145,8 @@ bool FillEntry(EntryMaker *maker, TupleTableSlot *row) {
     const IndexTable *table = leaf_table->table;
     if (leaf_table->has_expressions)
         maker->context->ecxt_scantuple = row;
-    if (maker->predicate) {
-        bool isnull;
-        Datum holds = ExecEvalExprSwitchContext(maker->predicate, maker->context, &isnull);
-        if (isnull || !DatumGetBool(holds))
-            return false;
-    }
+    if (maker->predicate && !ExecQual(maker->predicate, maker->context))
+        return false;
     for (int i = 0; i < table->key.count; i++) {
         if (leaf_table->key_attnos[i] != 0)
             maker->values[i] = slot_getattr(row, leaf_table->key_attnos[i], &maker->nulls[i]);

@@ -1,13 +1,13 @@
 #include "maintenance/flush.h"
 
-#include "catalog/owner.h"
+#include "core/public.h"
+
 #include "maintenance/change_buffer.h"
 #include "maintenance/change_log.h"
-#include "maintenance/claim.h"
-#include "maintenance/departure.h"
+#include "maintenance/speculative_entry.h"
+#include "maintenance/own_entries.h"
 #include "maintenance/leaf.h"
 #include "maintenance/intent.h"
-#include "maintenance/maintenance.h"
 #include "maintenance/statements.h"
 #include "maintenance/target_plan.h"
 #include "maintenance/unique_recheck.h"
@@ -15,11 +15,6 @@
 
 namespace index_table {
 namespace {
-
-ExecutorStart_hook_type previous_start;
-ExecutorRun_hook_type previous_run;
-ExecutorFinish_hook_type previous_finish;
-ProcessUtility_hook_type previous_utility;
 
 // Constraints may be violated by entries of truncated, detached or dropped partitions.
 bool MayMeetDeadEntries(const IndexTable *table) {
@@ -177,95 +172,49 @@ void FlushIfNeeded(bool is_final) {
         Flush(is_final);
 }
 
-void OnExecutorStart(QueryDesc *query, int flags) {
+} // namespace
+
+void BeforeStart(QueryDesc *query) {
     NoteBegin(query);
     // So that the statement finds the index tables as it finds the base tables.
     FlushChanges();
-    if (previous_start)
-        previous_start(query, flags);
-    else
-        standard_ExecutorStart(query, flags);
 }
 
-// PostgreSQL 18 has dropped the last argument, execute_once.
-template <typename... Rest>
-void OnExecutorRun(QueryDesc *query, ScanDirection direction, uint64 count, Rest... rest) {
-    ActiveStatement statement;
-    EnterStatement(&statement, query, InvalidOid);
-    PG_TRY();
-    {
-        if (previous_run)
-            previous_run(query, direction, count, rest...);
-        else
-            standard_ExecutorRun(query, direction, count, rest...);
-    }
-    PG_FINALLY();
-    { LeaveStatement(&statement); }
-    PG_END_TRY();
-}
-
-void OnExecutorFinish(QueryDesc *query) {
-    ActiveStatement statement;
-    EnterStatement(&statement, query, InvalidOid);
-    PG_TRY();
-    {
-        if (previous_finish)
-            previous_finish(query);
-        else
-            standard_ExecutorFinish(query);
-    }
-    PG_FINALLY();
-    { LeaveStatement(&statement); }
-    PG_END_TRY();
+void AfterFinish(QueryDesc *query) {
     if (query->estate->es_top_eflags & EXEC_FLAG_SKIP_TRIGGERS)
         NoteCascade(query);
     NoteEnd(query);
     FlushIfNeeded(false);
 }
 
-void OnProcessUtility(PlannedStmt *statement, const char *text, bool read_only,
-                      ProcessUtilityContext context, ParamListInfo params,
-                      QueryEnvironment *environment, DestReceiver *receiver,
-                      QueryCompletion *completion) {
-    // COPY fires triggers itself; everything else that does runs the executor. DDL must find the
-    // index tables in step before it changes their shape.
-    bool is_copy = IsA(statement->utilityStmt, CopyStmt);
+// COPY fires triggers itself; everything else that does runs the executor. DDL must find the index
+// tables in step before it changes their shape.
+void BeginUtility(UtilityStatement *running, Node *command) {
     // A savepoint puts what is captured out of reach of flushes until it is released.
     bool ends_transaction =
-        IsA(statement->utilityStmt, TransactionStmt) &&
-        reinterpret_cast<TransactionStmt *>(statement->utilityStmt)->kind != TRANS_STMT_SAVEPOINT;
+        IsA(command, TransactionStmt) &&
+        reinterpret_cast<TransactionStmt *>(command)->kind != TRANS_STMT_SAVEPOINT;
+    *running = {.is_copy = IsA(command, CopyStmt), .is_truncate = IsA(command, TruncateStmt)};
     NoteBegin(nullptr);
     if (!ends_transaction)
         FlushChanges();
-    bool is_truncate = IsA(statement->utilityStmt, TruncateStmt);
-    const TruncateStmt *outer_truncate = nullptr;
-    if (is_truncate)
-        outer_truncate = SetTruncate(castNode(TruncateStmt, statement->utilityStmt));
-    ActiveStatement copying;
-    if (is_copy)
-        EnterStatement(&copying, nullptr, CopiedRelation(statement->utilityStmt));
-    PG_TRY();
-    {
-        if (previous_utility)
-            previous_utility(statement, text, read_only, context, params, environment, receiver,
-                             completion);
-        else
-            standard_ProcessUtility(statement, text, read_only, context, params, environment,
-                                    receiver, completion);
-    }
-    PG_FINALLY();
-    {
-        if (is_copy)
-            LeaveStatement(&copying);
-        if (is_truncate)
-            SetTruncate(outer_truncate);
-    }
-    PG_END_TRY();
-    if (is_copy)
-        FlushIfNeeded(false);
+    if (running->is_truncate)
+        running->outer_truncate = SetTruncate(castNode(TruncateStmt, command));
+    if (running->is_copy)
+        EnterStatement(&running->copying, nullptr, CopiedRelation(command));
 }
 
-} // namespace
+void EndUtility(UtilityStatement *running) {
+    if (running->is_copy)
+        LeaveStatement(&running->copying);
+    if (running->is_truncate)
+        SetTruncate(running->outer_truncate);
+}
+
+void AfterUtility(const UtilityStatement *running) {
+    if (running->is_copy)
+        FlushIfNeeded(false);
+}
 
 // By now PostgreSQL has fired what was deferred, for the last time: not what this flush may defer.
 void FlushBeforeCommit() {
@@ -298,25 +247,17 @@ bool HasUnflushedChanges(Oid index_table) {
     return buffer && buffer->count > 0;
 }
 
-void InitializeFlush() {
-    previous_start = ExecutorStart_hook;
-    ExecutorStart_hook = OnExecutorStart;
-    previous_run = ExecutorRun_hook;
-    ExecutorRun_hook = OnExecutorRun;
-    previous_finish = ExecutorFinish_hook;
-    ExecutorFinish_hook = OnExecutorFinish;
-    previous_utility = ProcessUtility_hook;
-    ProcessUtility_hook = OnProcessUtility;
+const IndexTable *GetOwnIndexTable(Oid relid) {
+    const IndexTable *table = GetIndexTable(relid);
+    if (!compat::OwnsRelation(relid))
+        aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, get_rel_name(relid));
+    FlushChanges();
+    return table;
 }
 
 void InitializeMaintenance() {
-    InitializeChangeBuffers();
     InitializeLeafCache();
     InitializeWriters();
-    InitializeStatements();
-    InitializeClaims();
-    InitializeDepartures();
-    InitializeFlush();
     InitializeIntents();
 }
 

@@ -1,8 +1,7 @@
 #include "maintenance/intent.h"
 
 #include "maintenance/flush.h"
-#include "maintenance/maintenance.h"
-#include "shard/transmission.h"
+#include "shard/public.h"
 
 namespace index_table {
 namespace {

@@ -1,6 +1,6 @@
 #include "maintenance/leaf.h"
 
-#include "compat/compat.h"
+#include "core/public.h"
 #include "maintenance/settle.h"
 
 namespace index_table {

@@ -2,8 +2,8 @@
 // in the leaf's own row layout.
 #pragma once
 
-#include "catalog/definition.h"
-#include "catalog/relation_cache.h"
+#include "catalog/public.h"
+#include "core/public.h"
 
 namespace index_table {
 

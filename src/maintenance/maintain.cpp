@@ -1,14 +1,13 @@
 // The row trigger: captures what changed.
 #include "maintenance/change_buffer.h"
-#include "maintenance/claim.h"
-#include "maintenance/departure.h"
+#include "maintenance/speculative_entry.h"
+#include "maintenance/own_entries.h"
 #include "maintenance/entries.h"
 #include "maintenance/flush.h"
 #include "maintenance/foreign_guard.h"
 #include "maintenance/intent.h"
 #include "maintenance/leaf.h"
 #include "maintenance/linked_updates.h"
-#include "maintenance/maintenance.h"
 #include "maintenance/statements.h"
 
 namespace index_table {

@@ -1,7 +1,6 @@
 #include "maintenance/settle.h"
 
-#include "catalog/owner.h"
-#include "compat/compat.h"
+#include "core/public.h"
 #include "maintenance/entries.h"
 #include "maintenance/writer.h"
 

@@ -13,7 +13,7 @@
 //   - one that was being built is damaged: index_table.rebuild() begins anew.
 #pragma once
 
-#include "catalog/definition.h"
+#include "catalog/public.h"
 
 namespace index_table {
 

@@ -1,6 +1,6 @@
 #include "maintenance/statements.h"
 
-#include "catalog/definition.h"
+#include "catalog/public.h"
 
 namespace index_table {
 namespace {
@@ -87,17 +87,6 @@ bool Changes(ActiveStatement *statement, Oid base) {
         if (BaseOf(lfirst_oid(cell)) == base)
             return true;
     return false;
-}
-
-void OnTransactionEnd(XactEvent event, void *) {
-    if (event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT || event == XACT_EVENT_PREPARE) {
-        innermost = nullptr;
-        announced = InvalidOid;
-        begun = nullptr;
-        unknown = false;
-        truncate = nullptr;
-        truncated_numbers = nullptr;
-    }
 }
 
 } // namespace
@@ -220,8 +209,13 @@ bool WasTruncated(int32 number) {
     return list_member_int(truncated_numbers, number);
 }
 
-void InitializeStatements() {
-    RegisterXactCallback(OnTransactionEnd, nullptr);
+void AtEOXactStatements() {
+    innermost = nullptr;
+    announced = InvalidOid;
+    begun = nullptr;
+    unknown = false;
+    truncate = nullptr;
+    truncated_numbers = nullptr;
 }
 
 } // namespace index_table

@@ -55,6 +55,7 @@ List *TruncatedRelations();
 void NoteTruncated(List *numbers);
 bool WasTruncated(int32 number);
 
-void InitializeStatements();
+// The transaction has ended.
+void AtEOXactStatements();
 
 } // namespace index_table

@@ -1,8 +1,8 @@
 // How to write to a relation that holds entries: an index table or a partition of one.
 #pragma once
 
-#include "catalog/definition.h"
-#include "catalog/relation_cache.h"
+#include "catalog/public.h"
+#include "core/public.h"
 
 namespace index_table {
 

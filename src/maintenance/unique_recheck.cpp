@@ -16,11 +16,6 @@ struct Pending {
 };
 Pending *pending; // in TopTransactionContext
 
-void OnTransactionEnd(XactEvent event, void *) {
-    if (event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT || event == XACT_EVENT_PREPARE)
-        pending = nullptr;
-}
-
 // What a deferrable constraint's trigger does, unique_key_recheck().
 void CheckEntry(const Pending *entry, Relation rel, Relation index, TupleTableSlot *slot) {
     Datum values[INDEX_MAX_KEYS];
@@ -95,8 +90,8 @@ void Recheck(bool is_final) {
     }
 }
 
-void InitializeRechecks() {
-    RegisterXactCallback(OnTransactionEnd, nullptr);
+void AtEOXactRechecks() {
+    pending = nullptr;
 }
 
 } // namespace index_table

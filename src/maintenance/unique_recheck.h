@@ -3,7 +3,7 @@
 // go.
 #pragma once
 
-#include "catalog/definition.h"
+#include "catalog/public.h"
 
 namespace index_table {
 
@@ -17,6 +17,7 @@ bool HasRechecks();
 // Raises 23505 and 23P01.
 void Recheck(bool is_final);
 
-void InitializeRechecks();
+// The transaction has ended.
+void AtEOXactRechecks();
 
 } // namespace index_table

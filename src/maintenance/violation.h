@@ -2,7 +2,7 @@
 // unique index on the base table.
 #pragma once
 
-#include "catalog/definition.h"
+#include "catalog/public.h"
 
 namespace index_table {
 

@@ -1,6 +1,6 @@
 #include "maintenance/writer.h"
 
-#include "compat/compat.h"
+#include "core/public.h"
 #include "maintenance/target_plan.h"
 #include "maintenance/unique_recheck.h"
 #include "maintenance/violation.h"
@@ -722,7 +722,6 @@ void RemoveDeadDuplicates(EntryWriter *writer, const Change &change) {
 
 void InitializeWriters() {
     InitializeTargetPlans();
-    InitializeRechecks();
 }
 
 } // namespace index_table

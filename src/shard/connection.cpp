@@ -1,6 +1,6 @@
 #include "shard/connection.h"
 
-#include "compat/compat.h"
+#include "core/public.h"
 #include "shard/connection_options.h"
 #include "shard/shared_session.h"
 
@@ -165,7 +165,7 @@ void Configure(ShardConnection *self) {
     MemoryContext caller = MemoryContextSwitchTo(memory);
     const char *process = psprintf("%d", PQbackendPID(self->conn));
     self->is_shared = false; // sent as it is: nothing else is known yet
-    PGresult *result = Execute(
+    PGresult *result = ExecuteReading(
         self,
         "SELECT s.is_own, s.checks_client, extract(epoch FROM pg_catalog.clock_timestamp() "
         "OPERATOR(pg_catalog.-) a.backend_start), CASE WHEN s.is_own THEN "
@@ -260,22 +260,6 @@ void CloseBusy(int level) {
     for (ShardConnection *self = connections; self; self = self->next)
         if (self->is_busy && self->level >= level)
             Close(self);
-}
-
-void OnTransactionEnd(XactEvent event, void *) {
-    if (event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT || event == XACT_EVENT_PREPARE)
-        for (ShardConnection *self = connections; self; self = self->next)
-            if (self->is_busy || self->ends)
-                Close(self);
-}
-
-void OnSubTransactionEnd(SubXactEvent event, SubTransactionId, SubTransactionId, void *) {
-    int level = GetCurrentTransactionNestLevel();
-    if (event == SUBXACT_EVENT_ABORT_SUB)
-        CloseBusy(level);
-    if (event == SUBXACT_EVENT_COMMIT_SUB)
-        for (ShardConnection *self = connections; self; self = self->next)
-            self->level = Min(self->level, level - 1);
 }
 
 void OnInvalidation(Datum, int cache, uint32 hash) {
@@ -535,7 +519,8 @@ PGresult *ReceiveResult(ShardConnection *self) {
     return result;
 }
 
-PGresult *Execute(ShardConnection *self, const char *sql, int count, const char *const *values) {
+PGresult *ExecuteReading(ShardConnection *self, const char *sql, int count,
+                         const char *const *values) {
     SendStatement(self, sql, count, values);
     return ReceiveResult(self);
 }
@@ -578,6 +563,19 @@ void RaiseRemoteError(ShardConnection *self, const PGresult *result) {
     RaiseRemote(self, result);
 }
 
+void AtEOXactConnections() {
+    for (ShardConnection *self = connections; self; self = self->next)
+        if (self->is_busy || self->ends)
+            Close(self);
+}
+
+void AtEOSubXactConnections(bool commits, int level) {
+    if (!commits)
+        CloseBusy(level);
+    for (ShardConnection *self = connections; commits && self; self = self->next)
+        self->level = Min(self->level, level - 1);
+}
+
 void InitializeConnections() {
     DefineCustomIntVariable("index_table.shard_connect_timeout",
                             "Time to connect to a shard, unless its server has connect_timeout.",
@@ -587,8 +585,6 @@ void InitializeConnections() {
                             "Time that a shard may take to answer a statement of the extension.",
                             "0 waits forever.", &statement_timeout, 60000, 0, INT_MAX, PGC_USERSET,
                             GUC_UNIT_MS, nullptr, nullptr, nullptr);
-    RegisterXactCallback(OnTransactionEnd, nullptr);
-    RegisterSubXactCallback(OnSubTransactionEnd, nullptr);
     CacheRegisterSyscacheCallback(FOREIGNSERVEROID, OnInvalidation, 0);
     CacheRegisterSyscacheCallback(USERMAPPINGOID, OnInvalidation, 0);
 }

@@ -50,8 +50,8 @@ bool ForgetPlans(ShardConnection *connection, const char *state);
 PGresult *ReceiveResult(ShardConnection *connection);
 
 // Both.
-PGresult *Execute(ShardConnection *connection, const char *sql, int count,
-                  const char *const *values);
+PGresult *ExecuteReading(ShardConnection *connection, const char *sql, int count,
+                         const char *const *values);
 
 // The same for a statement that changes something on the shard, or takes a transaction id.
 PGresult *ExecuteWriting(ShardConnection *connection, const char *sql, int count,
@@ -79,6 +79,9 @@ void CloseConnection(ShardConnection *connection);
 [[noreturn]] void RaiseConnectionLost(ShardConnection *connection, const char *reason);
 [[noreturn]] void RaiseRemoteError(ShardConnection *connection, const PGresult *result);
 
+// The transaction has ended; a subtransaction of nest level `level` has.
+void AtEOXactConnections();
+void AtEOSubXactConnections(bool commits, int level);
 void InitializeConnections();
 
 } // namespace index_table

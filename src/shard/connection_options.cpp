@@ -1,6 +1,6 @@
 #include "shard/connection_options.h"
 
-#include "compat/compat.h"
+#include "core/public.h"
 
 namespace index_table {
 namespace {

@@ -59,14 +59,14 @@ char *ArrayOfNames(List *names) {
 // The OID of the remote table, as text.
 const char *FindTable(const RemoteTable &remote) {
     const char *values[] = {remote.schema, remote.name};
-    PGresult *found =
-        Execute(remote.connection,
-                "SELECT c.oid, c.relkind IN ('r', 'p'), c.relkind = 'p' OR EXISTS (SELECT FROM "
-                "pg_catalog.pg_inherits AS i WHERE i.inhparent = c.oid) "
-                "FROM pg_catalog.pg_class AS c "
-                "JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace "
-                "WHERE n.nspname = $1::text AND c.relname = $2::text",
-                lengthof(values), values);
+    PGresult *found = ExecuteReading(
+        remote.connection,
+        "SELECT c.oid, c.relkind IN ('r', 'p'), c.relkind = 'p' OR EXISTS (SELECT FROM "
+        "pg_catalog.pg_inherits AS i WHERE i.inhparent = c.oid) "
+        "FROM pg_catalog.pg_class AS c "
+        "JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace "
+        "WHERE n.nspname = $1::text AND c.relname = $2::text",
+        lengthof(values), values);
     if (PQntuples(found) == 0)
         ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE),
                         errmsg("table \"%s.%s\" does not exist on server \"%s\"", remote.schema,
@@ -117,7 +117,7 @@ TypeName LocalType(Form_pg_attribute att) {
 void CheckTypes(const RemoteTable &remote, const char *table, Relation base, List *attnos,
                 List *names) {
     const char *values[] = {table, ArrayOfNames(names)};
-    PGresult *columns = Execute(
+    PGresult *columns = ExecuteReading(
         remote.connection,
         "WITH RECURSIVE column_type AS ("
         "SELECT a.attname, pg_catalog.format_type(a.atttypid, a.atttypmod) AS shown, "
@@ -167,7 +167,7 @@ void CheckTypes(const RemoteTable &remote, const char *table, Relation base, Lis
 void CheckUnique(const RemoteTable &remote, const char *table, Relation base, List *attnos,
                  List *names) {
     const char *values[] = {table, ArrayOfNames(names)};
-    PGresult *found = Execute(
+    PGresult *found = ExecuteReading(
         remote.connection,
         "SELECT FROM pg_catalog.pg_index AS i WHERE i.indrelid = $1::oid AND i.indisunique "
         "AND i.indisvalid AND i.indimmediate AND i.indpred IS NULL AND i.indexprs IS NULL "

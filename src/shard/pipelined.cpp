@@ -1,7 +1,6 @@
 #include "shard/pipelined.h"
 
-#include "catalog/subtransaction.h"
-#include "compat/compat.h"
+#include "core/public.h"
 #include "shard/connection.h"
 
 namespace index_table {

@@ -1,6 +1,6 @@
 #include "shard/remote_select.h"
 
-#include "compat/compat.h"
+#include "core/public.h"
 
 namespace index_table {
 
@@ -362,16 +362,6 @@ void OnCatalogChange(Datum, int, uint32) {
     OnRelationChange(0, InvalidOid);
 }
 
-void OnTransactionEnd(XactEvent event, void *) {
-    if (!outdated ||
-        (event != XACT_EVENT_COMMIT && event != XACT_EVENT_ABORT && event != XACT_EVENT_PREPARE))
-        return;
-    MemoryContextDeleteChildren(outdated);
-    for (RemoteSelect *select : selects)
-        if (select)
-            select->pins = 0;
-}
-
 } // namespace
 
 RemoteSelect *PinSelect(const RemoteQuestion &question) {
@@ -557,12 +547,20 @@ CombinedSelect CombineSelects(const RemoteSelect *select, const LeafSelect *cons
     return combined;
 }
 
+void AtEOXactSelects() {
+    if (!outdated)
+        return;
+    MemoryContextDeleteChildren(outdated);
+    for (RemoteSelect *select : selects)
+        if (select)
+            select->pins = 0;
+}
+
 void InitializeRemoteSelect() {
     CacheRegisterRelcacheCallback(OnRelationChange, 0);
     for (int cache : {FOREIGNSERVEROID, FOREIGNDATAWRAPPEROID, PROCOID, TYPEOID, OPEROID,
                       NAMESPACEOID, AMOPOPID})
         CacheRegisterSyscacheCallback(cache, OnCatalogChange, 0);
-    RegisterXactCallback(OnTransactionEnd, nullptr);
 }
 
 } // namespace index_table

@@ -59,6 +59,8 @@ struct CombinedSelect {
 CombinedSelect CombineSelects(const RemoteSelect *select, const LeafSelect *const *leaves,
                               int count);
 
+// The transaction has ended.
+void AtEOXactSelects();
 void InitializeRemoteSelect();
 
 } // namespace index_table

@@ -19,14 +19,14 @@ char *RemoteColumn(Oid foreign_table, AttrNumber attno) {
 }
 
 List *ReadCapturedIdentity(ShardConnection *connection, const char *table) {
-    PGresult *result =
-        Execute(connection, "SELECT to_regclass('index_table.captured') IS NOT NULL", 0, nullptr);
+    PGresult *result = ExecuteReading(
+        connection, "SELECT to_regclass('index_table.captured') IS NOT NULL", 0, nullptr);
     if (strcmp(ResultValue(result, 0, 0), "t") != 0)
         return NIL;
-    result = Execute(connection,
-                     "SELECT unnest(identity) FROM index_table.captured WHERE captured = "
-                     "$1::regclass",
-                     1, &table);
+    result = ExecuteReading(connection,
+                            "SELECT unnest(identity) FROM index_table.captured WHERE captured = "
+                            "$1::regclass",
+                            1, &table);
     List *names = NIL;
     for (int i = 0; i < PQntuples(result); i++)
         names = lappend(names, pstrdup(ResultValue(result, i, 0)));

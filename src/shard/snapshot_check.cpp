@@ -1,7 +1,7 @@
 #include "shard/snapshot_check.h"
 
-#include "catalog/owner.h"
-#include "catalog/definition.h"
+#include "core/public.h"
+#include "catalog/public.h"
 #include "shard/connection.h"
 
 namespace index_table {
@@ -81,25 +81,6 @@ bool IsInUse(ForeignServer *server) {
     return is_in_use;
 }
 
-void OnTransactionEnd(XactEvent event, void *) {
-    if (event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT || event == XACT_EVENT_PREPARE)
-        checked = nullptr;
-}
-
-void OnSubTransactionEnd(SubXactEvent event, SubTransactionId, SubTransactionId, void *) {
-    int level = GetCurrentTransactionNestLevel();
-    ListCell *cell;
-    foreach (cell, checked) {
-        CheckedBase *base = static_cast<CheckedBase *>(lfirst(cell));
-        if (base->level < level)
-            continue;
-        if (event == SUBXACT_EVENT_ABORT_SUB)
-            checked = foreach_delete_current(checked, cell); // the locks are gone
-        else if (event == SUBXACT_EVENT_COMMIT_SUB)
-            base->level = level - 1;
-    }
-}
-
 } // namespace
 
 void RequireNewSnapshots(Oid base, List *leaves, const char *action) {
@@ -131,9 +112,21 @@ void RequireNewSnapshots(Oid base, List *leaves, const char *action) {
     MemoryContextSwitchTo(caller);
 }
 
-void InitializeSnapshotChecks() {
-    RegisterXactCallback(OnTransactionEnd, nullptr);
-    RegisterSubXactCallback(OnSubTransactionEnd, nullptr);
+void AtEOXactSnapshotChecks() {
+    checked = nullptr;
+}
+
+void AtEOSubXactSnapshotChecks(bool commits, int level) {
+    ListCell *cell;
+    foreach (cell, checked) {
+        CheckedBase *base = static_cast<CheckedBase *>(lfirst(cell));
+        if (base->level < level)
+            continue;
+        if (commits)
+            base->level = level - 1;
+        else
+            checked = foreach_delete_current(checked, cell); // the locks are gone
+    }
 }
 
 } // namespace index_table

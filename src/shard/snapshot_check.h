@@ -15,6 +15,8 @@ namespace index_table {
 // the servers. `action` is what is refused: "create …".
 void RequireNewSnapshots(Oid base, List *leaves, const char *action);
 
-void InitializeSnapshotChecks();
+// The transaction has ended; a subtransaction of nest level `level` has.
+void AtEOXactSnapshotChecks();
+void AtEOSubXactSnapshotChecks(bool commits, int level);
 
 } // namespace index_table

@@ -1,0 +1,27 @@
+// What an entry that a new row conflicts with stands for.
+#pragma once
+
+#include "maintenance/public.h"
+
+namespace index_table {
+
+enum class Conflict {
+    Real,
+    Leaving,   // the statement, or one around it, has changed the row: the entry is about to go
+    Unsettled, // the row is being changed, or has just been: look again
+};
+
+struct ConflictJudge;
+
+// For one statement. In the current memory context, as long as the query.
+ConflictJudge *MakeConflictJudge(Oid base, List *tables, EState *estate);
+void EndConflictJudge(ConflictJudge *judge);
+
+// Judges an entry that FindConflict found. Raises 40001 where the isolation level forbids to act
+// upon a row that the statement's snapshot does not show.
+Conflict JudgeConflict(ConflictJudge *judge, Claims *claims, int table, TupleTableSlot *entry);
+
+// Raises 40001 for a row that the snapshot does not show, unless this transaction has inserted it.
+void CheckConflictIsVisible(Relation rel, TupleTableSlot *row, Snapshot snapshot);
+
+} // namespace index_table

@@ -1,0 +1,14 @@
+// PostgreSQL's versions, roles and relations, and memory of them: what knows nothing of index
+// tables.
+//
+// The one header of this folder that others include.
+#pragma once
+
+#include "core/compat.h"
+#include "core/names.h"
+#include "core/number_map.h"
+#include "core/owner.h"
+#include "core/relation.h"
+#include "core/relation_cache.h"
+#include "core/sql.h"
+#include "core/subtransaction.h"

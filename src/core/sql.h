@@ -1,0 +1,15 @@
+// SQL that the extension runs itself, under a search_path that finds nothing of the user's.
+#pragma once
+
+#include "core/names.h"
+
+namespace index_table {
+
+// Sets search_path so that nothing a user made is found unqualified; undo with AtEOXact_GUC(true,
+// the returned nest level).
+int SecureSearchPath();
+
+// Connects to SPI, runs one statement and disconnects; raises where it fails.
+void RunStatement(const char *sql);
+
+} // namespace index_table

@@ -1,0 +1,106 @@
+#include "create/base_table.h"
+
+#include "catalog/public.h"
+#include "core/public.h"
+#include "shard/public.h"
+#include "create/new_column.h"
+
+namespace index_table {
+
+void CheckBase(Relation base) {
+    const char *name = RelationGetRelationName(base);
+    char kind = base->rd_rel->relkind;
+    if (kind != RELKIND_RELATION && kind != RELKIND_PARTITIONED_TABLE &&
+        kind != RELKIND_FOREIGN_TABLE)
+        ereport(ERROR, (errcode(ERRCODE_WRONG_OBJECT_TYPE),
+                        errmsg("cannot create an index table over \"%s\"", name),
+                        errdetail_relkind_not_supported(kind),
+                        errhint("An index table is built over a partitioned or a plain table.")));
+    if (IsSystemRelation(base))
+        ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+                        errmsg("permission denied: \"%s\" is a system catalog", name)));
+    if (OidIsValid(RecordedBase(RelationGetRelid(base))))
+        ereport(ERROR, (errcode(ERRCODE_WRONG_OBJECT_TYPE),
+                        errmsg("cannot create an index table over \"%s\"", name),
+                        errdetail("It is an index table itself."),
+                        errhint("Create an ordinary index on it.")));
+    if (RelationGetNamespace(base) == ExtensionSchema())
+        ereport(ERROR, (errcode(ERRCODE_WRONG_OBJECT_TYPE),
+                        errmsg("cannot create an index table over \"%s\"", name),
+                        errdetail("It is a table of the extension index_table.")));
+    if (base->rd_rel->relpersistence == RELPERSISTENCE_TEMP)
+        ereport(ERROR,
+                (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+                 RELATION_IS_OTHER_TEMP(base)
+                     ? errmsg("\"%s\" is a temporary table of another session", name)
+                     : errmsg("index tables over temporary tables are not supported"),
+                 errdetail("PostgreSQL empties and drops temporary tables without telling.")));
+    if (base->rd_rel->relispartition) {
+        List *ancestors = get_partition_ancestors(RelationGetRelid(base));
+        ereport(ERROR,
+                (errcode(ERRCODE_WRONG_OBJECT_TYPE),
+                 errmsg("cannot create an index table over \"%s\"", name),
+                 errdetail("It is a partition of another table."),
+                 OidIsValid(RecordedBase(llast_oid(ancestors)))
+                     ? errhint("It belongs to an index table: create an ordinary index on it.")
+                     : errhint("Create the index table over \"%s\".",
+                               get_rel_name(llast_oid(ancestors)))));
+    }
+    if (kind != RELKIND_PARTITIONED_TABLE && has_subclass(RelationGetRelid(base)) &&
+        find_inheritance_children(RelationGetRelid(base), NoLock) != NIL)
+        ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+                        errmsg("cannot create an index table over \"%s\"", name),
+                        errdetail("Other tables inherit from it."),
+                        errhint("Use declarative partitioning.")));
+    RefuseVirtualColumns(base);
+}
+
+bool HasUniqueIndex(Relation rel, Relation base, List *attnos) {
+    bool found = false;
+    ListCell *cell;
+    foreach (cell, RelationGetIndexList(rel)) {
+        Relation index = index_open(lfirst_oid(cell), AccessShareLock);
+        Form_pg_index form = index->rd_index;
+        bool covers = form->indisunique && form->indisvalid && form->indimmediate &&
+                      RelationGetIndexPredicate(index) == NIL;
+        for (int i = 0; covers && i < form->indnkeyatts; i++) {
+            AttrNumber attno = form->indkey.values[i];
+            const char *name =
+                attno > 0 ? get_attname(RelationGetRelid(rel), attno, false) : nullptr;
+            covers = name && list_member_int(attnos, get_attnum(RelationGetRelid(base), name));
+        }
+        found = found || covers;
+        index_close(index, AccessShareLock);
+    }
+    return found;
+}
+
+bool ParseMaintenance(const char *text) {
+    if (strcmp(text, "deferred") == 0)
+        return true;
+    if (strcmp(text, "immediate") != 0)
+        ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+                        errmsg("unknown maintenance \"%s\"", text),
+                        errhint("It is immediate or deferred.")));
+    return false;
+}
+
+void CheckMayDefer(Oid base, bool is_unique, List *leaves) {
+    if (!HasForeign(leaves))
+        ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+                        errmsg("deferred maintenance is for foreign partitions"),
+                        errdetail("\"%s\" has none.", get_rel_name(base)),
+                        errhint("Use maintenance => 'immediate'.")));
+    if (is_unique)
+        ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+                        errmsg("a unique index table cannot be maintained deferred"),
+                        errdetail("Rows with a key that is there already would be on their shards "
+                                  "before anybody looks."),
+                        errhint("Use maintenance => 'immediate', or one that is not unique.")));
+    ListCell *cell;
+    foreach (cell, leaves)
+        if (IsForeign(lfirst_oid(cell)))
+            CheckIsCaptured(lfirst_oid(cell));
+}
+
+} // namespace index_table

@@ -1,0 +1,178 @@
+#include "create/bulk_load.h"
+
+#include "maintenance/public.h"
+
+namespace index_table {
+namespace {
+
+constexpr int kBatchRows = 1000;
+constexpr Size kBatchBytes = 256 * 1024;
+
+// A relation being filled: the index table or one of its partitions.
+struct LoadTarget {
+    Relation rel;
+    BulkInsertState state;
+    MemoryContext batch;      // holds the tuples of the batch
+    const AttrNumber *attnos; // of its columns; null: the query's columns are its own
+    TupleTableSlot *slots[kBatchRows];
+    int count;
+    Size bytes;
+};
+
+struct BulkLoadReceiver {
+    DestReceiver receiver;
+    const IndexTable *table;
+    bool is_sorted;
+    int options;
+    Progress *progress;
+    Relation root;
+    PartitionKey partition_key; // null: not partitioned
+    PartitionDesc partitions;
+    int target_count;
+    LoadTarget **targets;
+    MemoryContext context;
+    CommandId command;
+    int64 rows;
+};
+
+LoadTarget *OpenTarget(BulkLoadReceiver *self, Relation rel) {
+    MemoryContext caller = MemoryContextSwitchTo(self->context);
+    LoadTarget *target = static_cast<LoadTarget *>(palloc0(sizeof(LoadTarget)));
+    target->rel = rel;
+    target->state = GetBulkInsertState();
+    target->batch =
+        AllocSetContextCreate(self->context, "index_table load batch", ALLOCSET_DEFAULT_SIZES);
+    const AttrNumber *attnos = GetLiveColumns(rel, self->table->column_count);
+    if (attnos[self->table->column_count - 1] != self->table->column_count)
+        target->attnos = attnos;
+    MemoryContextSwitchTo(caller);
+    return target;
+}
+
+void WriteBatch(BulkLoadReceiver *self, LoadTarget *target) {
+    if (target->count == 0)
+        return;
+    table_multi_insert(target->rel, target->slots, target->count, self->command, self->options,
+                       target->state);
+    for (int i = 0; i < target->count; i++)
+        ExecClearTuple(target->slots[i]);
+    target->count = 0;
+    target->bytes = 0;
+    MemoryContextReset(target->batch);
+    CHECK_FOR_INTERRUPTS();
+}
+
+LoadTarget *TargetOf(BulkLoadReceiver *self, TupleTableSlot *slot) {
+    int index = 0;
+    if (self->partition_key) {
+        bool isnull;
+        Datum value = slot_getattr(slot, self->partition_key->partattrs[0], &isnull);
+        index = RouteEntry(self->partition_key, self->partitions, value, isnull);
+        if (!self->targets[index])
+            self->targets[index] =
+                OpenTarget(self, table_open(self->partitions->oids[index], RowExclusiveLock));
+    }
+    return self->targets[index];
+}
+
+void Startup(DestReceiver *receiver, int, TupleDesc) {
+    BulkLoadReceiver *self = reinterpret_cast<BulkLoadReceiver *>(receiver);
+    self->context = AllocSetContextCreate(CurrentMemoryContext, "index_table bulk load",
+                                          ALLOCSET_DEFAULT_SIZES);
+    MemoryContext caller = MemoryContextSwitchTo(self->context);
+    self->root = table_open(self->table->relid, RowExclusiveLock);
+    self->target_count = 1;
+    if (self->root->rd_rel->relkind == RELKIND_PARTITIONED_TABLE) {
+        self->partition_key = RelationGetPartitionKey(self->root);
+        self->partitions = RelationGetPartitionDesc(self->root, true);
+        self->target_count = self->partitions->nparts;
+    }
+    self->targets = static_cast<LoadTarget **>(palloc0(sizeof(LoadTarget *) * self->target_count));
+    if (!self->partition_key)
+        self->targets[0] = OpenTarget(self, self->root);
+    MemoryContextSwitchTo(caller);
+}
+
+// In the current memory context.
+HeapTuple MakeTuple(const BulkLoadReceiver *self, const LoadTarget *target, TupleTableSlot *slot) {
+    if (!target->attnos)
+        return ExecCopySlotHeapTuple(slot);
+    // Included columns have been dropped.
+    TupleDesc descriptor = RelationGetDescr(target->rel);
+    Datum *values = palloc0_array(Datum, descriptor->natts);
+    bool *nulls = palloc_array(bool, descriptor->natts);
+    memset(nulls, true, descriptor->natts);
+    for (int i = 0; i < self->table->column_count; i++)
+        values[target->attnos[i] - 1] = slot_getattr(slot, i + 1, &nulls[target->attnos[i] - 1]);
+    return heap_form_tuple(descriptor, values, nulls);
+}
+
+bool Receive(TupleTableSlot *slot, DestReceiver *receiver) {
+    BulkLoadReceiver *self = reinterpret_cast<BulkLoadReceiver *>(receiver);
+    // What comes unsorted is loaded while the base table is scanned, and counted there.
+    if (self->rows == 0 && self->is_sorted)
+        ReportPhase(self->progress, Phase::Loading);
+    LoadTarget *target = TargetOf(self, slot);
+    MemoryContext caller = MemoryContextSwitchTo(target->batch);
+    HeapTuple tuple = MakeTuple(self, target, slot);
+    MemoryContextSwitchTo(caller);
+    TupleTableSlot **batch_slot = &target->slots[target->count];
+    if (!*batch_slot) {
+        caller = MemoryContextSwitchTo(self->context);
+        *batch_slot = MakeSingleTupleTableSlot(RelationGetDescr(target->rel), &TTSOpsHeapTuple);
+        MemoryContextSwitchTo(caller);
+    }
+    ExecStoreHeapTuple(tuple, *batch_slot, false);
+    target->count++;
+    target->bytes += tuple->t_len;
+    if (target->count == kBatchRows || target->bytes >= kBatchBytes)
+        WriteBatch(self, target);
+    self->rows++;
+    if (self->is_sorted)
+        ReportRows(self->progress, self->rows);
+    return true;
+}
+
+void Shutdown(DestReceiver *receiver) {
+    BulkLoadReceiver *self = reinterpret_cast<BulkLoadReceiver *>(receiver);
+    for (LoadTarget *target : std::span(self->targets, self->target_count)) {
+        if (!target)
+            continue;
+        WriteBatch(self, target);
+        for (TupleTableSlot *slot : target->slots)
+            if (slot)
+                ExecDropSingleTupleTableSlot(slot);
+        FreeBulkInsertState(target->state);
+        table_finish_bulk_insert(target->rel, self->options);
+        if (self->partition_key)
+            table_close(target->rel, NoLock);
+    }
+    table_close(self->root, NoLock);
+    MemoryContextDelete(self->context);
+}
+
+void Destroy(DestReceiver *receiver) {
+    pfree(receiver);
+}
+
+} // namespace
+
+DestReceiver *CreateBulkLoadReceiver(const IndexTable *table, bool is_sorted, bool freeze,
+                                     Progress *progress) {
+    BulkLoadReceiver *self = static_cast<BulkLoadReceiver *>(palloc0(sizeof(BulkLoadReceiver)));
+    self->receiver.receiveSlot = Receive;
+    self->receiver.rStartup = Startup;
+    self->receiver.rShutdown = Shutdown;
+    self->receiver.rDestroy = Destroy;
+    self->receiver.mydest = DestIntoRel;
+    self->table = table;
+    self->is_sorted = is_sorted;
+    self->options = TABLE_INSERT_SKIP_FSM | (freeze ? TABLE_INSERT_FROZEN : 0);
+    self->progress = progress;
+    // Both before the query goes parallel, when neither may be assigned any more.
+    GetCurrentTransactionId();
+    self->command = GetCurrentCommandId(true);
+    return &self->receiver;
+}
+
+} // namespace index_table

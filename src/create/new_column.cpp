@@ -1,0 +1,95 @@
+// ADD COLUMN on the base table of a denormalized index table.
+#include "create/verify.h"
+#include "partitions/public.h"
+#include "create/dependencies.h"
+#include "maintenance/public.h"
+#include "catalog/public.h"
+#include "core/public.h"
+
+namespace index_table {
+namespace {
+
+// A name for the copy that the index table does not use yet.
+char *NameOfCopy(Oid index_table, const char *name) {
+    char *unique = pstrdup(name);
+    for (int i = 1; get_attnum(index_table, unique) != InvalidAttrNumber; i++) {
+        int room = pg_mbcliplen(name, strlen(name), NAMEDATALEN - 6);
+        unique = psprintf("%.*s%d", room, name, i);
+    }
+    return unique;
+}
+
+// DEFAULT for the value that existing rows have without having been rewritten; empty where they
+// have none.
+char *MissingValue(Relation base, AttrNumber attno) {
+    Form_pg_attribute att = TupleDescAttr(RelationGetDescr(base), attno - 1);
+    if (!att->atthasmissing)
+        return pstrdup("");
+    bool isnull;
+    Datum value = getmissingattr(RelationGetDescr(base), attno, &isnull);
+    if (isnull)
+        return pstrdup("");
+    Oid output;
+    bool is_varlena;
+    getTypeOutputInfo(att->atttypid, &output, &is_varlena);
+    return psprintf(" DEFAULT %s", quote_literal_cstr(OidOutputFunctionCall(output, value)));
+}
+
+} // namespace
+
+void RefuseVirtualColumns(Relation base) {
+    TupleDesc descriptor = RelationGetDescr(base);
+    for (int i = 0; i < descriptor->natts; i++) {
+        Form_pg_attribute att = TupleDescAttr(descriptor, i);
+        if (!att->attisdropped && compat::IsVirtual(att))
+            ereport(ERROR,
+                    (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+                     errmsg("index tables over tables with virtual generated columns are not "
+                            "supported"),
+                     errdetail("Column \"%s\" of \"%s\" is one.", NameStr(att->attname),
+                               RelationGetRelationName(base)),
+                     errhint("Declare it GENERATED ALWAYS AS (...) STORED.")));
+    }
+}
+
+void CopyNewColumn(Oid base_oid, const char *name) {
+    Relation base = relation_open(base_oid, NoLock);
+    RefuseVirtualColumns(base);
+    AttrNumber attno = FindColumn(base, name);
+    Form_pg_attribute att = TupleDescAttr(RelationGetDescr(base), attno - 1);
+    OwnerContext owner = EnterOwner(base->rd_rel->relowner);
+    ListCell *cell;
+    foreach (cell, ListIndexTables(base_oid)) {
+        Oid relid = lfirst_oid(cell);
+        const IndexTable *table = FindIndexTable(relid);
+        if (!table || table->strategy != Strategy::Denormalized)
+            continue;
+        CheckIsComplete(table);
+        if (!AppendIncludedColumn(relid, attno))
+            continue;
+        char *missing = MissingValue(base, attno);
+        char *copy = NameOfCopy(relid, name);
+        StringInfoData sql;
+        initStringInfo(&sql);
+        appendStringInfo(
+            &sql, "ALTER TABLE %s ADD COLUMN %s %s", QualifiedName(relid), quote_identifier(copy),
+            format_type_extended(att->atttypid, att->atttypmod,
+                                 FORMAT_TYPE_TYPEMOD_GIVEN | FORMAT_TYPE_FORCE_QUALIFY));
+        if (OidIsValid(att->attcollation))
+            appendStringInfo(&sql, " COLLATE %s", generate_collation_name(att->attcollation));
+        ExecuteUnguarded(psprintf("%s%s", sql.data, missing));
+        if (*missing)
+            ExecuteUnguarded(psprintf("ALTER TABLE %s ALTER COLUMN %s DROP DEFAULT",
+                                      QualifiedName(relid), quote_identifier(copy)));
+        table = FindIndexTable(relid);
+        RecordCopyDependency(table, table->include[table->include_count - 1]);
+        // Values that were computed row by row: the base table was rewritten, so is this. And those
+        // that rows of foreign tables have had all the time.
+        if ((att->atthasdef && !*missing) || HasForeign(FindLeaves(base_oid, NoLock)))
+            RepairEntries(base, table);
+    }
+    LeaveOwner(owner);
+    relation_close(base, NoLock);
+}
+
+} // namespace index_table

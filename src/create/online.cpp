@@ -1,0 +1,545 @@
+#include "create/online.h"
+
+#include "catalog/public.h"
+#include "create/backfill.h"
+#include "create/verify.h"
+#include "partitions/public.h"
+#include "maintenance/public.h"
+#include "create/reload.h"
+#include "core/public.h"
+
+namespace index_table {
+namespace {
+
+// So few logged changes are carried out while writers wait.
+constexpr int64 kFewChanges = 1000;
+constexpr int kMaxRounds = 20;
+constexpr int kRetryDelay = 100;
+
+constinit int build_delay = 0; // milliseconds between transactions
+
+// The index table, for the transaction that has just begun. Gives it a snapshot, which a procedure
+// that has committed does not have: functions in keys and predicates, and toasted columns of
+// catalogs, need one.
+const IndexTable *Reopen(Oid relid) {
+    EnsurePortalSnapshotExists();
+    const IndexTable *table = FindIndexTable(relid);
+    if (!table || !OidIsValid(table->log))
+        ereport(ERROR,
+                (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                 errmsg("index table with OID %u was dropped or completed meanwhile", relid)));
+    if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(table->log)))
+        ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                        errmsg("the log of index table \"%s\" is gone", get_rel_name(relid)),
+                        errhint("Drop it with index_table.drop() and create it again.")));
+    return table;
+}
+
+void Wait(int milliseconds) {
+    if (milliseconds > 0) {
+        WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, milliseconds,
+                  PG_WAIT_EXTENSION);
+        ResetLatch(MyLatch);
+    }
+    CHECK_FOR_INTERRUPTS();
+}
+
+// Ends a transaction and begins another.
+void Commit() {
+    SPI_commit();
+    Wait(build_delay);
+}
+
+// Locks the base table, and what is below it if that can be done at once; else nothing, and returns
+// what was in the way.
+Oid TryLockOutWriters(Oid base) {
+    LockRelationOid(base, ShareRowExclusiveLock);
+    if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(base)))
+        RaiseDropped(base);
+    List *locked = list_make1_oid(base);
+    Oid busy = InvalidOid;
+    ListCell *cell;
+    foreach (cell, list_difference_oid(find_all_inheritors(base, NoLock, nullptr), locked)) {
+        if (!ConditionalLockRelationOid(lfirst_oid(cell), ShareRowExclusiveLock)) {
+            busy = lfirst_oid(cell);
+            break;
+        }
+        locked = lappend_oid(locked, lfirst_oid(cell));
+    }
+    if (OidIsValid(busy))
+        foreach (cell, locked)
+            UnlockRelationOid(lfirst_oid(cell), ShareRowExclusiveLock);
+    return busy;
+}
+
+// --- The log -----------------------------------------------------------------
+
+// Numbers in order, to be searched.
+struct NumberSet {
+    int32 *numbers;
+    int count;
+
+    bool Has(int32 number) const { return std::binary_search(numbers, numbers + count, number); }
+};
+
+NumberSet MakeNumberSet(List *list) {
+    NumberSet set = {.numbers =
+                         static_cast<int32 *>(palloc(sizeof(int32) * Max(1, list_length(list))))};
+    ListCell *cell;
+    foreach (cell, list)
+        set.numbers[set.count++] = lfirst_int(cell);
+    std::sort(set.numbers, set.numbers + set.count);
+    return set;
+}
+
+List *ListLiveNumbers(Oid base) {
+    List *numbers = NIL;
+    ListCell *cell;
+    foreach (cell, ListPartitions(base))
+        if (std::optional<PartitionNumber> number = FindPartitionNumber(lfirst_oid(cell)))
+            numbers = lappend_int(numbers, number->id);
+    return numbers;
+}
+
+int32 LoggedNumber(const LogReader &reader, const IndexTable *table) {
+    return DatumGetInt32(reader.values[table->partition_position()]);
+}
+
+// Carries what the snapshot sees in the log of partitions that are loaded into the index table;
+// returns how many changes that were. Then loaded partitions are there as the snapshot sees them.
+int64 Replay(const IndexTable *table, Snapshot snapshot) {
+    // After the snapshot: it sees no changes of partitions that joined later, and those that left
+    // have none that matter.
+    NumberSet live = MakeNumberSet(ListLiveNumbers(table->base));
+    NumberSet loaded = MakeNumberSet(ListLoadedPartitions(table->relid));
+    EntryCollector collector = BeginCollecting(table);
+    LogReader reader = BeginReadingLog(table, snapshot);
+    while (ReadLogged(&reader)) {
+        int32 number = LoggedNumber(reader, table);
+        bool is_live = live.Has(number);
+        if (is_live && !loaded.Has(number)) // its turn comes
+            continue;
+        if (is_live)
+            CollectChange(&collector, reader.values, reader.nulls, reader.kind);
+        RemoveLogged(&reader);
+    }
+    EndReadingLog(&reader);
+    ApplyChanges(collector.buffer);
+    return collector.count;
+}
+
+// --- Indexes -----------------------------------------------------------------
+
+IndexRoles RolesOf(const IndexTable *table) {
+    Relation rel = table_open(table->relid, AccessShareLock);
+    IndexRoles roles = FindIndexRoles(rel, table);
+    table_close(rel, NoLock);
+    return roles;
+}
+
+// While partitions were loaded one after the other, a row may have moved from one that was loaded
+// before into one that was loaded after: a unique key is there twice until the log is replayed,
+// which takes an index to find entries by. It goes with the log.
+void CreateProvisionalIndex(Oid relid) {
+    const IndexTable *table = Reopen(relid);
+    if (RolesOf(table).finds_entries)
+        return;
+    OwnerContext owner = EnterOwner(RelationOwner(table->base));
+    Progress *progress = BeginProgress(table->base, relid, AccessShareLock);
+    ReportPhase(progress, Phase::Indexing);
+    Oid index = CreateSearchIndex(table);
+    ObjectAddress self, log;
+    ObjectAddressSet(self, RelationRelationId, index);
+    ObjectAddressSet(log, RelationRelationId, table->log);
+    recordDependencyOn(&self, &log, DEPENDENCY_AUTO);
+    EndProgress(progress);
+    LeaveOwner(owner);
+}
+
+// --- Loading -----------------------------------------------------------------
+
+// A live partition number whose rows are yet to be loaded; 0 where there is none.
+int32 FindUnloaded(const IndexTable *table, Oid *leaf) {
+    List *loaded = ListLoadedPartitions(table->relid);
+    ListCell *cell;
+    foreach (cell, ListPartitions(table->base)) {
+        std::optional<PartitionNumber> number = FindPartitionNumber(lfirst_oid(cell));
+        if (number && !list_member_int(loaded, number->id)) {
+            *leaf = lfirst_oid(cell);
+            return number->id;
+        }
+    }
+    return 0;
+}
+
+// What the snapshot sees in the log, it sees in the partition.
+void TrimLog(const IndexTable *table, int32 number, Snapshot snapshot) {
+    LogReader reader = BeginReadingLog(table, snapshot);
+    while (ReadLogged(&reader))
+        if (LoggedNumber(reader, table) == number)
+            RemoveLogged(&reader);
+    EndReadingLog(&reader);
+}
+
+bool HasIndexes(Oid relid) {
+    Relation rel = table_open(relid, AccessShareLock);
+    bool found = RelationGetIndexList(rel) != NIL;
+    table_close(rel, NoLock);
+    return found;
+}
+
+// The same as LoadPartition() for an index table that has indexes.
+void EnterPartition(Relation base, const IndexTable *table, Oid leaf, Snapshot snapshot) {
+    constexpr long kBatchRows = 10000;
+    // A row that has moved here from another partition may have left its unique key there.
+    Replay(table, snapshot);
+    OwnerContext owner = EnterOwner(RelationOwner(leaf));
+    BoundPlan plan = PrepareBound(RecomputationQuery(base, table, 0, leaf), table, 0);
+    PushActiveSnapshot(snapshot);
+    Portal portal = OpenBound(plan);
+    LeaveOwner(owner);
+    for (;;) {
+        owner = EnterOwner(RelationOwner(leaf));
+        SPI_cursor_fetch(portal, true, kBatchRows);
+        LeaveOwner(owner);
+        SPITupleTable *rows = SPI_tuptable;
+        if (rows->numvals == 0)
+            break;
+        EntryCollector collector = BeginCollecting(table);
+        for (uint64 i = 0; i < rows->numvals; i++)
+            CollectRow(&collector, rows->vals[i], rows->tupdesc, 1);
+        ApplyChanges(collector.buffer);
+        SPI_freetuptable(rows);
+        CHECK_FOR_INTERRUPTS();
+    }
+    SPI_cursor_close(portal);
+    PopActiveSnapshot();
+}
+
+// Loads a partition; false where none is left to be loaded.
+bool LoadNext(Oid relid) {
+    const IndexTable *table = Reopen(relid);
+    LockRelationOid(table->base, AccessShareLock);
+    Oid leaf;
+    int32 number = FindUnloaded(table, &leaf);
+    if (number == 0)
+        return false;
+    LockRelationOid(leaf, AccessShareLock);
+    // Waiting for the lock, the partition may have been truncated or detached.
+    std::optional<PartitionNumber> current = FindPartitionNumber(leaf);
+    if (!current || current->id != number)
+        return true;
+    table = Reopen(relid);
+    Relation base = relation_open(table->base, AccessShareLock);
+    OwnerContext owner = EnterOwner(base->rd_rel->relowner);
+    Progress *progress = BeginProgress(table->base, relid, AccessShareLock);
+    Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
+    TrimLog(table, number, snapshot);
+    if (HasIndexes(relid)) { // the partition joined lately, or the owner has added some
+        if (!table->is_unique && !RolesOf(table).finds_entries)
+            CreateIndexes(table);
+        else
+            CreateProvisionalIndex(relid);
+        EnterPartition(base, table, leaf, snapshot);
+    } else {
+        // Its owner may be another than the base table's.
+        OwnerContext leaf_owner = EnterOwner(RelationOwner(leaf));
+        LoadPartition(base, table, leaf, snapshot, progress);
+        LeaveOwner(leaf_owner);
+    }
+    UnregisterSnapshot(snapshot);
+    NoteLoadedPartition(relid, number);
+    EndProgress(progress);
+    LeaveOwner(owner);
+    relation_close(base, NoLock);
+    return true;
+}
+
+// --- Catching up -------------------------------------------------------------
+
+int64 CatchUp(Oid relid) {
+    const IndexTable *table = Reopen(relid);
+    OwnerContext owner = EnterOwner(RelationOwner(table->base));
+    Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
+    int64 changes = Replay(table, snapshot);
+    UnregisterSnapshot(snapshot);
+    LeaveOwner(owner);
+    return changes;
+}
+
+void CatchUpAndCommit(Oid relid) {
+    for (int round = 0; round < kMaxRounds; round++) {
+        int64 changes = CatchUp(relid);
+        Commit();
+        if (changes <= kFewChanges)
+            break;
+    }
+}
+
+// --- Indexing ----------------------------------------------------------------
+
+void Index(Oid relid) {
+    const IndexTable *table = Reopen(relid);
+    IndexRoles roles = RolesOf(table);
+    if (table->is_unique ? roles.keeps_unique : roles.finds_entries)
+        return;
+    if (table->is_unique) {
+        CreateProvisionalIndex(relid);
+        Commit();
+        CatchUpAndCommit(relid);
+        // In the transaction of the index: keys are unique in what one snapshot sees.
+        CatchUp(relid);
+        table = Reopen(relid);
+    }
+    OwnerContext owner = EnterOwner(RelationOwner(table->base));
+    Progress *progress = BeginProgress(table->base, relid, AccessShareLock);
+    ReportPhase(progress, Phase::Indexing);
+    if (table->is_unique) // and in partitions that are there
+        SweepEntries(table);
+    CreateIndexes(table);
+    ReportPhase(progress, Phase::Analyzing);
+    RunStatement(psprintf("ANALYZE %s", QualifiedName(relid)));
+    EndProgress(progress);
+    LeaveOwner(owner);
+}
+
+// --- The end -----------------------------------------------------------------
+
+// With writers locked out: what is left of the log, and the end of it. False where a partition came
+// meanwhile, which is to be loaded first, or somebody reads the log: writers must not wait for
+// that.
+bool Complete(Oid relid, Oid base) {
+    LockOutWriters(base); // without a snapshot, for which others may wait
+    const IndexTable *table = Reopen(relid);
+    Oid leaf;
+    if (FindUnloaded(table, &leaf) != 0)
+        return false;
+    ListCell *cell;
+    if (!ConditionalLockRelationOid(table->log, AccessExclusiveLock))
+        return false;
+    if (table->is_unique) // the provisional index goes with the log
+        foreach (cell, find_all_inheritors(relid, NoLock, nullptr))
+            if (!ConditionalLockRelationOid(lfirst_oid(cell), AccessExclusiveLock))
+                return false;
+    CatchUp(relid);
+    OwnerContext owner = EnterOwner(RelationOwner(table->base));
+    Oid log = table->log;
+    SetLog(relid, InvalidOid);
+    ForgetLoadedPartitions(relid);
+    DropLog(log);
+    LeaveOwner(owner);
+    return true;
+}
+
+} // namespace
+
+void LockOutWriters(Oid base) {
+    constexpr int kAttempts = 100; // then in their way after all
+    for (int i = 0; i < kAttempts; i++) {
+        Oid busy = TryLockOutWriters(base);
+        if (!OidIsValid(busy))
+            break;
+        LOCKTAG tag;
+        SET_LOCKTAG_RELATION(tag, MyDatabaseId, busy);
+        WaitForLockers(tag, ShareRowExclusiveLock, false);
+        Wait(kRetryDelay); // others that wait for the partition go first
+    }
+    LockRelationOid(base, ShareRowExclusiveLock);
+    find_all_inheritors(base, ShareRowExclusiveLock, nullptr);
+}
+
+void CheckMayCommit(FunctionCallInfo fcinfo, const char *procedure) {
+    bool may_commit = fcinfo->context && IsA(fcinfo->context, CallContext) &&
+                      !reinterpret_cast<CallContext *>(fcinfo->context)->atomic;
+    if (!may_commit)
+        ereport(ERROR, (errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
+                        errmsg("%s cannot be called in a transaction block", procedure),
+                        errhint("It commits several times: CALL it by itself.")));
+}
+
+Oid CreateLog(Oid index_table) {
+    char persistence = EntryPersistence(index_table);
+    Oid schema = get_rel_namespace(index_table);
+    char *name = ChooseRelationName(get_rel_name(index_table), nullptr, "log", schema, false);
+    const char *qualified = quote_qualified_identifier(get_namespace_name(schema), name);
+    RunStatement(psprintf("CREATE %sTABLE %s (LIKE %s) USING heap",
+                          persistence == RELPERSISTENCE_UNLOGGED ? "UNLOGGED " : "", qualified,
+                          QualifiedName(index_table)));
+    Oid log = get_relname_relid(name, schema);
+    const char *column = "change";
+    for (int i = 1; get_attnum(log, column) != InvalidAttrNumber; i++)
+        column = psprintf("change%d", i);
+    RunStatement(psprintf("ALTER TABLE %s ADD COLUMN %s smallint NOT NULL", qualified, column));
+    // It goes with the index table, and not without it.
+    ObjectAddress self, owner;
+    ObjectAddressSet(self, RelationRelationId, log);
+    ObjectAddressSet(owner, RelationRelationId, index_table);
+    recordDependencyOn(&self, &owner, DEPENDENCY_INTERNAL);
+    CommandCounterIncrement();
+    RevokeDefaultPrivileges(log);
+    CreateGuard(log);
+    return log;
+}
+
+void DropLog(Oid log) {
+    if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(log)))
+        return;
+    // Else it could go with the index table only.
+    deleteDependencyRecordsFor(RelationRelationId, log, true);
+    CommandCounterIncrement();
+    ObjectAddress address;
+    ObjectAddressSet(address, RelationRelationId, log);
+    performDeletion(&address, DROP_RESTRICT, PERFORM_DELETION_INTERNAL);
+}
+
+void BuildConcurrently(Oid relid) {
+    if (SPI_connect_ext(SPI_OPT_NONATOMIC) != SPI_OK_CONNECT)
+        elog(ERROR, "SPI_connect_ext failed");
+    // Kept over the commits, given back at the end or by an error: one builder at a time, and
+    // nobody drops the index table under it.
+    LockRelId lock = {.relId = relid, .dbId = MyDatabaseId};
+    LockRelationIdForSession(&lock, ShareUpdateExclusiveLock);
+    Commit();
+    Oid base = Reopen(relid)->base;
+    for (;;) {
+        while (LoadNext(relid))
+            Commit();
+        Commit();
+        Index(relid);
+        Commit();
+        CatchUpAndCommit(relid);
+        bool complete = Complete(relid, base);
+        Commit();
+        if (complete)
+            break;
+        Wait(kRetryDelay);
+    }
+    UnlockRelationIdForSession(&lock, ShareUpdateExclusiveLock);
+    SPI_finish();
+}
+
+namespace {
+
+void CheckMayStartOver(const IndexTable *table, bool keeps_unique) {
+    Oid relid = table->relid;
+    const char *obstacle =
+        keeps_unique ? "keeps its key unique meanwhile" : ObstacleToReload(table);
+    if (obstacle)
+        ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+                        errmsg("cannot rebuild index table \"%s\", which is complete",
+                               get_rel_name(relid)),
+                        errdetail("It %s.", obstacle),
+                        errhint("index_table.repair() mends it in place, VACUUM and REINDEX work "
+                                "on it as on any table.")));
+}
+
+// In one transaction, while writers wait: rows of foreign tables are not seen under the snapshot
+// of a log.
+void RebuildAtOnce(const IndexTable *table) {
+    CheckMayStartOver(table, false);
+    Oid relid = table->relid;
+    LockOutWriters(table->base);
+    LockRelationOid(relid, AccessExclusiveLock);
+    table = GetIndexTable(relid);
+    CheckIsComplete(table);
+    Relation base = relation_open(table->base, NoLock);
+    OwnerContext owner = EnterOwner(base->rd_rel->relowner);
+    Empty(table);
+    table = GetIndexTable(relid);
+    Progress *progress = BeginProgress(table->base, relid, ShareRowExclusiveLock);
+    Reload(base, table, progress);
+    EndProgress(progress);
+    NoteBuild(relid);
+    LeaveOwner(owner);
+    relation_close(base, NoLock);
+}
+
+// One that was being built when it was dumped: what has arrived of it is not taken at its word.
+void BeginAnew(const IndexTable *table) {
+    Oid relid = table->relid;
+    RestoreTriggers(table->base);
+    LockOutWriters(table->base);
+    LockRelationOid(relid, AccessExclusiveLock);
+    Relation base = relation_open(table->base, NoLock);
+    OwnerContext owner = EnterOwner(base->rd_rel->relowner);
+    SettleForRepair(RelationGetRelid(base));
+    ReconcilePartitions(base);
+    Empty(GetIndexTable(relid));
+    ForgetLoadedPartitions(relid);
+    SetState(relid, TableState::Built);
+    LeaveOwner(owner);
+    relation_close(base, NoLock);
+}
+
+} // namespace
+
+void StartOver(const IndexTable *table) {
+    Oid relid = table->relid;
+    CheckMayStartOver(table, table->is_unique);
+    LockOutWriters(table->base);
+    LockRelationOid(relid, AccessExclusiveLock);
+    table = GetIndexTable(relid);
+    CheckIsComplete(table);
+    OwnerContext owner = EnterOwner(RelationOwner(table->base));
+    Empty(table);
+    Relation rel = table_open(relid, NoLock);
+    List *indexes = RelationGetIndexList(rel);
+    table_close(rel, NoLock);
+    ListCell *cell;
+    foreach (cell, indexes) {
+        Relation index = index_open(lfirst_oid(cell), AccessExclusiveLock);
+        // Built at the end, it is built sooner. Those that are the owner's stay.
+        bool is_own = IsOwnSearchIndex(index, table);
+        index_close(index, NoLock);
+        if (!is_own)
+            continue;
+        ObjectAddress address;
+        ObjectAddressSet(address, RelationRelationId, lfirst_oid(cell));
+        performDeletion(&address, DROP_RESTRICT, PERFORM_DELETION_INTERNAL);
+    }
+    SetLog(relid, CreateLog(relid));
+    LeaveOwner(owner);
+}
+
+void InitializeOnlineBuild() {
+    DefineCustomIntVariable(
+        "index_table.build_delay",
+        "Milliseconds that a concurrent build waits after each of its transactions.", nullptr,
+        &build_delay, 0, 0, 3600000, PGC_USERSET, GUC_UNIT_MS, nullptr, nullptr, nullptr);
+}
+
+} // namespace index_table
+
+using namespace index_table;
+
+SQL_FUNCTION(index_table_rebuild) {
+    PreventCommandDuringRecovery("index_table.rebuild()");
+    CheckMayCommit(fcinfo, "index_table.rebuild()");
+    const IndexTable *table = GetOwnIndexTable(PG_GETARG_OID(0));
+    Oid relid = table->relid;
+    if (!OidIsValid(table->log) && !IsTrusted(table)) { // there is nothing to start from
+        RepairIndexTable(table);
+        PG_RETURN_VOID();
+    }
+    if (!OidIsValid(table->log) && HasForeign(ListPartitions(table->base))) {
+        RebuildAtOnce(table);
+        PG_RETURN_VOID();
+    }
+    if (OidIsValid(table->log) && table->state != TableState::Built) {
+        BeginAnew(table);
+        table = GetIndexTable(relid);
+    }
+    int loaded = list_length(ListLoadedPartitions(relid));
+    if (!OidIsValid(table->log)) {
+        StartOver(table);
+        ereport(NOTICE,
+                (errmsg("starting over with \"%s\", which was complete", get_rel_name(relid))));
+    } else if (loaded > 0)
+        ereport(NOTICE,
+                (errmsg("going on with \"%s\": %d of %d partitions are loaded", get_rel_name(relid),
+                        loaded, list_length(ListPartitions(table->base)))));
+    else
+        ereport(NOTICE, (errmsg("building \"%s\" from the start", get_rel_name(relid))));
+    BuildConcurrently(relid);
+    PG_RETURN_VOID();
+}

@@ -1,0 +1,32 @@
+// Building index tables while others write.
+//
+// Changes go to a log from the moment the definition is committed. Each partition is loaded in a
+// transaction of its own, together with the removal of what the log holds that its snapshot sees;
+// then come the indexes, then the log again and again until little is left of it, and that little
+// under a lock that keeps writers out. A unique index comes after the log has been replayed once.
+// Whatever interrupts this, what has been committed is true, and rebuild() goes on from there.
+#pragma once
+
+#include "catalog/public.h"
+
+namespace index_table {
+
+// Raises 25001 where a procedure cannot commit: called in a transaction block or a function.
+void CheckMayCommit(FunctionCallInfo fcinfo, const char *procedure);
+
+// Takes ShareRowExclusiveLock on a base table and everything below it. While it waits for somebody
+// who has written to a partition, it holds nothing: whoever did may come to write to the base
+// table.
+void LockOutWriters(Oid base);
+
+// Creates the log of an index table and returns it. The caller is in EnterOwner().
+Oid CreateLog(Oid index_table);
+// Drops a log, if it is there. No writer must know of it any more.
+void DropLog(Oid log);
+
+// Commits the current transaction, and completes an index table that has a log in several more.
+void BuildConcurrently(Oid index_table);
+
+void InitializeOnlineBuild();
+
+} // namespace index_table

@@ -1,0 +1,272 @@
+// index_table.verify() and index_table.repair().
+//
+// Both compare an index table with its recomputation in one pass: entries and recomputed entries
+// together, grouped by key, partition number and identity. A group is in order when it has as many
+// of the one as of the other, and the same copies.
+#include "catalog/public.h"
+#include "partitions/public.h"
+#include "maintenance/public.h"
+#include "core/public.h"
+#include "shard/public.h"
+
+namespace index_table {
+namespace {
+
+// Result columns of the comparison, before the entry's own.
+enum ComparisonColumn {
+    kProblem = 1,
+    kIsFirst,  // of its group
+    kLocation, // ctid of a stored entry, null for a recomputed one
+    kStorage,  // relation that holds it
+    kKeyJson,
+    kIdentityJson,
+    kEntry // the first column of the entry
+};
+
+char *ColumnName(Relation rel, const IndexTable *table, int position) {
+    AttrNumber attno = GetLiveColumns(rel, table->column_count)[position];
+    return NameStr(TupleDescAttr(RelationGetDescr(rel), attno - 1)->attname);
+}
+
+char *JsonObject(Relation rel, const IndexTable *table, std::span<const int> positions) {
+    StringInfoData sql;
+    initStringInfo(&sql);
+    appendStringInfoString(&sql, "jsonb_build_object(");
+    for (Size i = 0; i < positions.size(); i++)
+        appendStringInfo(&sql, "%s%s, c%d", i ? ", " : "",
+                         quote_literal_cstr(ColumnName(rel, table, positions[i])),
+                         positions[i] + 1);
+    appendStringInfoChar(&sql, ')');
+    return sql.data;
+}
+
+// One row for each stored or recomputed entry of a group that is not in order. Entries of a
+// partition that is about to be detached are there for older snapshots.
+char *ComparisonQuery(Relation base, Relation rel, const IndexTable *table, int64 ticket) {
+    StringInfoData columns, group, stored, sql;
+    initStringInfo(&columns);
+    initStringInfo(&group);
+    initStringInfo(&stored);
+    initStringInfo(&sql);
+    for (int i = 0; i < table->column_count; i++) {
+        appendStringInfo(&columns, "%sc%d", i ? ", " : "", i + 1);
+        if (i < table->group_count())
+            appendStringInfo(&group, "%sc%d", i ? ", " : "", i + 1);
+    }
+    AppendStoredColumns(&stored, rel, table);
+    int *positions = static_cast<int *>(palloc(sizeof(int) * table->column_count));
+    for (int i = 0; i < table->key.count; i++)
+        positions[i] = i;
+    char *key = JsonObject(rel, table, {positions, static_cast<Size>(table->key.count)});
+    for (int i = 0; i < table->identity_count; i++)
+        positions[i] = table->identity[i].position;
+    char *identity = JsonObject(rel, table, {positions, static_cast<Size>(table->identity_count)});
+
+    appendStringInfo(
+        &sql,
+        "SELECT CASE WHEN entries < expected THEN 'missing' WHEN expected = 0 THEN 'stale' "
+        "WHEN entries > expected THEN 'duplicate' ELSE 'differs' END, is_first, location, storage, "
+        "%s, %s, %s FROM ("
+        "SELECT u.*, count(location) OVER g AS entries, "
+        "count(*) OVER g - count(location) OVER g AS expected, "
+        "sum(CASE WHEN location IS NULL THEN 1 ELSE -1 END * image) OVER g AS imbalance, "
+        "row_number() OVER (PARTITION BY %s) = 1 AS is_first FROM ("
+        "SELECT e.*, hashtextextended(ROW(%s)::text, 0)::numeric AS image FROM ("
+        "SELECT NULL::tid AS location, NULL::oid AS storage, r.* FROM (%s) AS r "
+        "UNION ALL "
+        "SELECT ctid, tableoid, %s FROM %s WHERE %s IN (SELECT p.partition_id FROM "
+        "index_table.partition AS p WHERE NOT EXISTS (SELECT FROM "
+        "pg_catalog.pg_partition_ancestors(p.relation) AS a JOIN pg_catalog.pg_inherits AS i "
+        "ON i.inhrelid OPERATOR(pg_catalog.=) a.relid WHERE i.inhdetachpending))) AS e) AS u "
+        "WINDOW g AS (PARTITION BY %s)) AS v "
+        "WHERE entries <> expected OR imbalance <> 0",
+        key, identity, columns.data, group.data, columns.data,
+        RecomputationQuery(base, table, ticket), stored.data, QualifiedName(table->relid),
+        quote_identifier(ColumnName(rel, table, table->partition_position())), group.data);
+    return sql.data;
+}
+
+// Runs the comparison under the latest snapshot and calls consume(row, descriptor) for each row.
+template <typename Consume>
+void Compare(Relation base, const IndexTable *table, Progress *progress, Phase phase,
+             Consume consume) {
+    Relation rel = table_open(table->relid, AccessShareLock);
+    List *leaves = FindLeaves(table->base, AccessShareLock);
+    double estimate = 0;
+    ListCell *cell;
+    foreach (cell, leaves) {
+        Relation leaf = table_open(lfirst_oid(cell), NoLock);
+        estimate += Max(leaf->rd_rel->reltuples, 0);
+        table_close(leaf, NoLock);
+    }
+    StartCounting(progress, ListPartitions(table->base), static_cast<int64>(estimate));
+    ReportPhase(progress, phase);
+    char *sql = ComparisonQuery(base, rel, table, progress->ticket);
+    if (SPI_connect() != SPI_OK_CONNECT)
+        elog(ERROR, "SPI_connect failed");
+    BoundPlan plan = PrepareBound(sql, table, 0);
+    PushActiveSnapshot(GetLatestSnapshot());
+    Portal portal = OpenBound(plan);
+    do {
+        SPI_cursor_fetch(portal, true, 1000);
+        for (uint64 i = 0; i < SPI_processed; i++)
+            consume(SPI_tuptable->vals[i], SPI_tuptable->tupdesc);
+        SPI_freetuptable(SPI_tuptable);
+        CHECK_FOR_INTERRUPTS();
+    } while (SPI_processed > 0);
+    SPI_cursor_close(portal);
+    PopActiveSnapshot();
+    SPI_finish();
+    table_close(rel, NoLock);
+}
+
+} // namespace
+
+namespace {
+
+int64 CountProblems(Relation base, const IndexTable *table) {
+    int64 problems = 0;
+    Progress *progress = BeginProgress(table->base, table->relid, AccessShareLock);
+    Compare(base, table, progress, Phase::Verifying, [&](HeapTuple row, TupleDesc descriptor) {
+        bool isnull;
+        problems += DatumGetBool(SPI_getbinval(row, descriptor, kIsFirst, &isnull));
+    });
+    EndProgress(progress);
+    return problems;
+}
+
+void PutProblem(ReturnSetInfo *result, Oid base, HeapTuple row, TupleDesc descriptor,
+                int partition_column) {
+    bool isnull;
+    if (!DatumGetBool(SPI_getbinval(row, descriptor, kIsFirst, &isnull)))
+        return;
+    Datum values[4];
+    bool nulls[4] = {};
+    values[0] = SPI_getbinval(row, descriptor, kProblem, &nulls[0]);
+    int32 partition = DatumGetInt32(SPI_getbinval(row, descriptor, partition_column, &isnull));
+    Oid leaf = FindPartition(base, partition);
+    values[1] = ObjectIdGetDatum(leaf);
+    nulls[1] = !OidIsValid(leaf);
+    values[2] = SPI_getbinval(row, descriptor, kKeyJson, &nulls[2]);
+    values[3] = SPI_getbinval(row, descriptor, kIdentityJson, &nulls[3]);
+    tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+}
+
+void NoteRow(RemovedEntries *removed, HeapTuple row, TupleDesc descriptor) {
+    int count = removed->table->column_count;
+    Datum *values = static_cast<Datum *>(palloc(sizeof(Datum) * count));
+    bool *nulls = static_cast<bool *>(palloc(count));
+    for (int i = 0; i < count; i++)
+        values[i] = SPI_getbinval(row, descriptor, kEntry + i, &nulls[i]);
+    NoteRemoved(removed, values, nulls);
+    pfree(values);
+    pfree(nulls);
+}
+
+} // namespace
+
+int64 RepairEntries(Relation base, const IndexTable *table) {
+    int64 problems = 0;
+    RequireNewSnapshots(table->base, FindLeaves(table->base, NoLock),
+                        psprintf("repair index table \"%s\"", get_rel_name(table->relid)));
+    Progress *progress = BeginProgress(table->base, table->relid, ShareRowExclusiveLock);
+    EntryCollector collector = BeginCollecting(table);
+    EntryWriter *writer = OpenWriter(table, false, CurrentMemoryContext);
+    // An entry that is written anew must not take references with it.
+    RemovedEntries *removed = LockIfTriggersLook(table->relid) ? BeginRemoval(table) : nullptr;
+    if (removed && writer)
+        IgnoreReferences(writer);
+    auto consume = [&](HeapTuple row, TupleDesc descriptor) {
+        bool isnull;
+        problems += DatumGetBool(SPI_getbinval(row, descriptor, kIsFirst, &isnull));
+        Datum location = SPI_getbinval(row, descriptor, kLocation, &isnull);
+        if (!isnull) {
+            Oid storage = DatumGetObjectId(SPI_getbinval(row, descriptor, kStorage, &isnull));
+            if (writer)
+                DeleteStoredEntry(writer, storage,
+                                  reinterpret_cast<ItemPointer>(DatumGetPointer(location)));
+            if (removed)
+                NoteRow(removed, row, descriptor);
+            return;
+        }
+        CollectEntry(&collector, row, descriptor, kEntry);
+    };
+    // Dead entries are no problems, but may hold a unique key.
+    RemoveDeadEntries(table, removed);
+    Compare(base, table, progress, Phase::Repairing, consume);
+    if (writer)
+        CloseWriter(writer);
+    EndCollecting(&collector);
+    if (removed)
+        CheckAfterRepair(removed);
+    if (collector.count > 0)
+        NoteBuild(table->relid);
+    EndProgress(progress);
+    return problems;
+}
+
+int64 RepairIndexTable(const IndexTable *table) {
+    Oid relid = table->relid;
+    RestoreTriggers(table->base);
+    Relation base = relation_open(table->base, AccessShareLock);
+    OwnerContext owner = EnterOwner(base->rd_rel->relowner);
+    bool has_strangers = list_difference_oid(FindLeaves(table->base, AccessShareLock),
+                                             ListPartitions(table->base)) != NIL;
+    // Dead entries are no problems, but should go.
+    RemovedEntries *removed = LockIfTriggersLook(relid) ? BeginRemoval(table) : nullptr;
+    SweepEntries(table, removed);
+    if (removed)
+        CheckAfterRepair(removed);
+    int64 problems = 0;
+    // postgres_fdw reads under one snapshot until the transaction ends: what is looked at before
+    // writers are locked out cannot be looked at again.
+    bool has_foreign = HasForeign(ListPartitions(table->base));
+    bool was_restored = table->state != TableState::Built;
+    if (has_strangers || has_foreign || was_restored || CountProblems(base, table) > 0) {
+        LockRelationOid(table->base, ShareRowExclusiveLock); // first, as writers do
+        FindLeaves(table->base, ShareRowExclusiveLock);
+        SettleForRepair(RelationGetRelid(base));
+        problems = ReconcilePartitions(base);
+        // The lock may have been waited for, and numbers given.
+        problems += RepairEntries(base, GetIndexTable(relid));
+        if (was_restored) {
+            SetState(relid, TableState::Built);
+            NoteBuild(relid);
+        }
+    }
+    LeaveOwner(owner);
+    relation_close(base, NoLock);
+    return problems;
+}
+
+} // namespace index_table
+
+using namespace index_table;
+
+SQL_FUNCTION(index_table_verify) {
+    const IndexTable *table = LockIndexTable(GetOwnIndexTable(PG_GETARG_OID(0)), AccessShareLock);
+    CheckIsComplete(table);
+    if (table->state == TableState::Damaged)
+        CheckIsTrusted(table);
+    InitMaterializedSRF(fcinfo, 0);
+    ReturnSetInfo *result = reinterpret_cast<ReturnSetInfo *>(fcinfo->resultinfo);
+    Relation base = relation_open(table->base, AccessShareLock);
+    OwnerContext owner = EnterOwner(base->rd_rel->relowner);
+    Progress *progress = BeginProgress(table->base, table->relid, AccessShareLock);
+    int partition_column = kEntry + table->partition_position();
+    Compare(base, table, progress, Phase::Verifying, [&](HeapTuple row, TupleDesc descriptor) {
+        PutProblem(result, table->base, row, descriptor, partition_column);
+    });
+    EndProgress(progress);
+    LeaveOwner(owner);
+    relation_close(base, NoLock);
+    PG_RETURN_NULL();
+}
+
+SQL_FUNCTION(index_table_repair) {
+    PreventCommandDuringRecovery("index_table.repair()");
+    PreventCommandIfReadOnly("index_table.repair()");
+    const IndexTable *table = LockIndexTable(GetOwnIndexTable(PG_GETARG_OID(0)), AccessShareLock);
+    CheckIsComplete(table);
+    PG_RETURN_INT64(RepairIndexTable(table));
+}

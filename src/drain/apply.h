@@ -1,0 +1,22 @@
+// Carrying queued changes of rows into index tables.
+#pragma once
+
+#include "drain/shard_queue.h"
+
+namespace index_table {
+
+// Gives every index table of the partition's base the entries that the rows have, and no others
+// with their identities: what is there already stays, so that nothing happens twice. Rows whose
+// entries other transactions have changed since `snapshot` was taken, or are changing, are left out
+// and marked as contended: rows may have been read before those changes, or after. REQUIRES: the
+// rows were read after `snapshot` was taken. The caller holds RowExclusiveLock on base and
+// partition and is in EnterOwner(). Raises what writing entries raises.
+// With `only` one index table instead.
+void ApplyRows(const ShardQueue *queue, std::span<QueuedRow> rows, Snapshot snapshot,
+               const IndexTable *only = nullptr);
+
+// Creates the index that finds entries by partition and identity for index tables that have none.
+// Takes ShareLock on those. Returns whether there were some.
+bool EnsureIdentityIndexes(const ShardQueue *queue);
+
+} // namespace index_table

@@ -1,0 +1,396 @@
+#include "exec/entry_source.h"
+
+#include "core/public.h"
+#include "exec/entry_bitmap.h"
+#include "exec/entry_quals.h"
+
+namespace index_table {
+
+// One relation that holds entries.
+struct EntryPart {
+    Relation rel;
+    Relation index;
+    IndexScanDesc scan;  // begun when first needed
+    EntryBitmap *bitmap; // instead of that, where the source reads through bitmaps
+    TupleTableSlot *slot;
+    Buffer visibility;
+    AttrNumber *index_columns; // of the needed positions, in the B-tree; 0: not there
+    AttrNumber *columns;       // in the relation
+};
+
+namespace {
+
+// --- Through an index --------------------------------------------------------
+
+// As StoredColumns(), of a partition of the index table too.
+const AttrNumber *FindColumns(const IndexTable *table, Relation rel) {
+    const AttrNumber *stored =
+        RelationGetRelid(rel) == table->relid ? StoredColumns(table, rel) : nullptr;
+    return stored ? stored : GetLiveColumns(rel, table->column_count);
+}
+
+// Finds the needed columns in a part; false where some are not in its B-tree.
+bool LocateColumns(const EntrySource *source, EntryPart *part) {
+    const AttrNumber *live = FindColumns(source->table, part->rel);
+    TupleDesc stored = RelationGetDescr(part->index);
+    Form_pg_index form = part->index->rd_index;
+    part->columns =
+        static_cast<AttrNumber *>(palloc0(sizeof(AttrNumber) * (source->needed_count + 1)));
+    part->index_columns =
+        static_cast<AttrNumber *>(palloc0(sizeof(AttrNumber) * (source->needed_count + 1)));
+    bool all = true;
+    for (int i = 0; i < source->needed_count; i++) {
+        part->columns[i] = live[source->needed[i]];
+        Form_pg_attribute att = TupleDescAttr(RelationGetDescr(part->rel), part->columns[i] - 1);
+        for (int j = 0; j < form->indnatts; j++)
+            // An operator class may store something else than the column's values.
+            if (form->indkey.values[j] == part->columns[i] &&
+                TupleDescAttr(stored, j)->atttypid == att->atttypid)
+                part->index_columns[i] = j + 1;
+        all = all && part->index_columns[i] != 0;
+    }
+    return all;
+}
+
+void AddPart(EntrySource *source, Oid relid, Oid index) {
+    EntryPart *part = &source->parts[source->part_count++];
+    part->rel = table_open(relid, AccessShareLock);
+    part->index = index_open(index, AccessShareLock);
+    part->visibility = InvalidBuffer;
+    source->index_only = LocateColumns(source, part) && source->index_only;
+}
+
+void OpenParts(EntrySource *source) {
+    source->index_only = true;
+    if (source->rel->rd_rel->relkind != RELKIND_PARTITIONED_TABLE) {
+        source->parts = palloc0_object(EntryPart);
+        AddPart(source, RelationGetRelid(source->rel), source->plan->index);
+        return;
+    }
+    List *children = find_inheritance_children(RelationGetRelid(source->rel), AccessShareLock);
+    source->parts = palloc0_array(EntryPart, Max(1, list_length(children)));
+    ListCell *cell;
+    foreach (cell, children) {
+        Relation child = table_open(lfirst_oid(cell), NoLock);
+        Oid index = index_get_partition(child, source->plan->index);
+        table_close(child, NoLock);
+        if (!OidIsValid(index))
+            elog(ERROR, "index \"%s\" is missing on \"%s\"", get_rel_name(source->plan->index),
+                 get_rel_name(lfirst_oid(cell)));
+        AddPart(source, lfirst_oid(cell), index);
+    }
+}
+
+// The partition of the index table that holds a key which is given; -1 where any may.
+int FindPart(EntrySource *source) {
+    if (source->plan->is_further || source->rel->rd_rel->relkind != RELKIND_PARTITIONED_TABLE)
+        return -1;
+    for (int i = 0; i < source->key_count; i++) {
+        const ScanKeyData &key = source->keys[i];
+        if (key.sk_attno != 1 || key.sk_strategy != BTEqualStrategyNumber ||
+            (key.sk_flags & (SK_SEARCHARRAY | SK_SEARCHNULL | SK_SEARCHNOTNULL | SK_ROW_HEADER)) ||
+            (OidIsValid(key.sk_subtype) && key.sk_subtype != source->index->rd_opcintype[0]))
+            continue;
+        PartitionKey partition_key = RelationGetPartitionKey(source->rel);
+        PartitionDesc partitions = RelationGetPartitionDesc(source->rel, true);
+        Datum value = key.sk_argument;
+        bool isnull = (key.sk_flags & SK_ISNULL) != 0;
+        if (isnull)
+            return -1;
+        uint64 hash = compute_partition_hash_value(1, partition_key->partsupfunc,
+                                                   partition_key->partcollation, &value, &isnull);
+        PartitionBoundInfo bounds = partitions->boundinfo;
+        int partition = bounds->indexes[hash % bounds->nindexes];
+        for (int part = 0; partition >= 0 && part < source->part_count; part++)
+            if (RelationGetRelid(source->parts[part].rel) == partitions->oids[partition])
+                return part;
+        return -1;
+    }
+    return -1;
+}
+
+void StartPart(EntrySource *source) {
+    EntryPart *part = &source->parts[source->current];
+    if (!part->slot)
+        part->slot = table_slot_create(part->rel, nullptr);
+    if (source->by_bitmap) {
+        if (!part->bitmap)
+            part->bitmap = BeginEntryBitmap(part->rel, part->index, source->snapshot,
+                                            source->bitmap_keys->key_count);
+        ResetEntryBitmap(part->bitmap);
+        return;
+    }
+    if (!part->scan) {
+        part->scan =
+            compat::BeginIndexScan(part->rel, part->index, source->snapshot, source->key_count);
+        part->scan->xs_want_itup = source->index_only;
+    }
+    index_rescan(part->scan, source->keys, source->key_count, nullptr, 0);
+}
+
+// The next entry of a part, from the B-tree alone where the heap page is known to be visible.
+bool ReadFromIndex(EntrySource *source, EntryPart *part) {
+    ScanDirection direction = source->direction;
+    while (ItemPointer tid = index_getnext_tid(part->scan, direction)) {
+        CHECK_FOR_INTERRUPTS();
+        if (VM_ALL_VISIBLE(part->rel, ItemPointerGetBlockNumber(tid), &part->visibility)) {
+            // The tuple is not read, so its page stands for it.
+            PredicateLockPage(part->rel, ItemPointerGetBlockNumber(tid), source->snapshot);
+        } else {
+            source->heap_fetches++;
+            if (!index_fetch_heap(part->scan, part->slot))
+                continue;
+            ExecClearTuple(part->slot);
+        }
+        for (int i = 0; i < source->needed_count; i++)
+            source->values[source->needed[i]] =
+                index_getattr(part->scan->xs_itup, part->index_columns[i], part->scan->xs_itupdesc,
+                              &source->nulls[source->needed[i]]);
+        return true;
+    }
+    return false;
+}
+
+bool ReadFromHeap(EntrySource *source, EntryPart *part) {
+    if (!index_getnext_slot(part->scan, source->direction, part->slot))
+        return false;
+    CHECK_FOR_INTERRUPTS();
+    source->heap_fetches++;
+    for (int i = 0; i < source->needed_count; i++)
+        source->values[source->needed[i]] =
+            slot_getattr(part->slot, part->columns[i], &source->nulls[source->needed[i]]);
+    return true;
+}
+
+// Whether the entry just read meets the conditions.
+bool PassesFilter(EntrySource *source) {
+    ExprContext *context = source->node->ps_ExprContext;
+    TupleTableSlot *slot = source->filter_slot;
+    ExecClearTuple(slot);
+    memcpy(slot->tts_values, source->values, sizeof(Datum) * source->table->column_count);
+    memcpy(slot->tts_isnull, source->nulls, source->table->column_count);
+    ExecStoreVirtualTuple(slot);
+    TupleTableSlot *scanned = context->ecxt_scantuple;
+    context->ecxt_scantuple = slot;
+    bool passes = ExecQual(source->filter, context);
+    context->ecxt_scantuple = scanned;
+    ResetExprContext(context);
+    return passes;
+}
+
+// What the index finds may be more than is looked for: the entry is asked before its row is.
+bool ReadFromBitmap(EntrySource *source, EntryPart *part) {
+    bool recheck;
+    while (NextBitmapTuple(part->bitmap, *source->bitmap_keys, part->slot, &recheck)) {
+        CHECK_FOR_INTERRUPTS();
+        source->heap_fetches++;
+        for (int i = 0; i < source->needed_count; i++)
+            source->values[source->needed[i]] =
+                slot_getattr(part->slot, part->columns[i], &source->nulls[source->needed[i]]);
+        if (!recheck || PassesFilter(source))
+            return true;
+        source->entries_removed++;
+    }
+    return false;
+}
+
+bool ReadFromPart(EntrySource *source, EntryPart *part) {
+    if (source->by_bitmap)
+        return ReadFromBitmap(source, part);
+    return source->index_only ? ReadFromIndex(source, part) : ReadFromHeap(source, part);
+}
+
+void PrepareKeys(EntrySource *source) {
+    List *quals = QualsOverIndex(source->plan, source->index);
+    BitmapKeys *bitmap = source->by_bitmap ? palloc0_object(BitmapKeys) : nullptr;
+    source->bitmap_keys = bitmap;
+    ExecIndexBuildScanKeys(source->node, source->index, quals, false, &source->keys,
+                           &source->key_count, &source->runtime_keys, &source->runtime_key_count,
+                           bitmap ? &bitmap->arrays : nullptr,
+                           bitmap ? &bitmap->array_count : nullptr);
+    if (source->runtime_key_count > 0 || (bitmap && bitmap->array_count > 0)) {
+        ExprContext *own = source->node->ps_ExprContext;
+        ExecAssignExprContext(source->node->state, source->node);
+        source->runtime_context = source->node->ps_ExprContext;
+        source->node->ps_ExprContext = own;
+    }
+    if (bitmap) {
+        bitmap->keys = source->keys;
+        bitmap->key_count = source->key_count;
+        bitmap->context = source->runtime_context;
+    }
+}
+
+// Makes ready to check the conditions on entries.
+void PrepareFilter(EntrySource *source) {
+    const IndexTable *table = source->table;
+    const AttrNumber *live = FindColumns(table, source->rel);
+    TupleDesc descriptor = CreateTemplateTupleDesc(table->column_count);
+    for (int i = 0; i < table->column_count; i++)
+        TupleDescCopyEntry(descriptor, i + 1, RelationGetDescr(source->rel), live[i]);
+    source->filter_slot = MakeSingleTupleTableSlot(descriptor, &TTSOpsVirtual);
+    List *quals = QualsOverEntry(source->plan, table, source->index, live);
+    source->filter = ExecInitQual(quals, source->node);
+    Bitmapset *columns = nullptr;
+    pull_varattnos(reinterpret_cast<Node *>(quals), 1, &columns);
+    for (int i = 0; i < table->column_count; i++)
+        if (bms_is_member(i + 1 - FirstLowInvalidHeapAttributeNumber, columns))
+            source->filtered = bms_add_member(source->filtered, i);
+}
+
+// --- From the base table -----------------------------------------------------
+
+void ForgetBatch(EntrySource *source) {
+    source->batch = NIL;
+    source->batch_descriptor = nullptr;
+    source->next = 0;
+    MemoryContextReset(source->batch_memory);
+}
+
+void StopRecomputation(EntrySource *source) {
+    ForgetBatch(source);
+    if (!source->is_recomputing)
+        return;
+    if (SPI_connect() != SPI_OK_CONNECT)
+        elog(ERROR, "SPI_connect failed");
+    EndEntryScan(&source->recomputation);
+    SPI_finish();
+    source->is_recomputing = false;
+}
+
+// Reads on. What SPI returns goes with the connection, hence the copies.
+void FetchBatch(EntrySource *source) {
+    EntryScan *scan = &source->recomputation;
+    ForgetBatch(source);
+    PushActiveSnapshot(source->snapshot);
+    if (SPI_connect() != SPI_OK_CONNECT)
+        elog(ERROR, "SPI_connect failed");
+    if (!source->is_recomputing) {
+        Oid order =
+            source->plan->is_further && !source->by_bitmap ? source->plan->index : InvalidOid;
+        *scan =
+            BeginRecomputation(source->table, source->direction == BackwardScanDirection, order);
+        source->is_recomputing = true;
+    }
+    HeapTuple entry;
+    do {
+        entry = NextEntry(scan);
+        MemoryContext spi = MemoryContextSwitchTo(source->batch_memory);
+        if (!source->batch_descriptor)
+            source->batch_descriptor = CreateTupleDescCopy(scan->batch->tupdesc);
+        if (entry)
+            source->batch = lappend(source->batch, heap_copytuple(entry));
+        MemoryContextSwitchTo(spi);
+    } while (entry && scan->next < scan->batch->numvals);
+    scan->batch = nullptr;
+    SPI_finish();
+    PopActiveSnapshot();
+}
+
+bool Recompute(EntrySource *source) {
+    for (;;) {
+        if (source->next == list_length(source->batch)) {
+            if (source->next == 0 && source->is_recomputing)
+                return false;
+            FetchBatch(source);
+            if (source->batch == NIL)
+                return false;
+        }
+        HeapTuple entry = static_cast<HeapTuple>(list_nth(source->batch, source->next++));
+        heap_deform_tuple(entry, source->batch_descriptor, source->values, source->nulls);
+        if (PassesFilter(source))
+            return true;
+    }
+}
+
+} // namespace
+
+void BeginEntrySource(EntrySource *source, const IndexTable *table, const SourcePlan *plan,
+                      ScanDirection direction, PlanState *node, const Bitmapset *needed) {
+    *source = {.table = table,
+               .plan = plan,
+               .direction = direction,
+               .node = node,
+               .snapshot = node->state->es_snapshot,
+               .memory = CurrentMemoryContext};
+    // A recomputed entry comes with two more columns, in jsonb.
+    source->values = palloc0_array(Datum, table->column_count + 2);
+    source->nulls = palloc0_array(bool, table->column_count + 2);
+    source->rel = table_open(plan->index_table, AccessShareLock);
+    source->index = index_open(plan->index, AccessShareLock);
+    source->by_bitmap = plan->is_further && source->index->rd_rel->relam != BTREE_AM_OID;
+    source->recompute = !ShowsBase(table, source->snapshot);
+    if (source->recompute || source->by_bitmap)
+        PrepareFilter(source);
+    Bitmapset *read = bms_union(needed, source->filtered);
+    source->needed = palloc_array(int, table->column_count);
+    for (int member = -1; (member = bms_next_member(read, member)) >= 0;)
+        source->needed[source->needed_count++] = member;
+    if (source->recompute) {
+        source->batch_memory = AllocSetContextCreate(
+            source->memory, "index_table recomputed entries", ALLOCSET_DEFAULT_SIZES);
+        return;
+    }
+    OpenParts(source);
+    PrepareKeys(source);
+}
+
+void RestartEntries(EntrySource *source) {
+    if (source->recompute) {
+        StopRecomputation(source);
+        return;
+    }
+    if (source->runtime_context)
+        ResetExprContext(source->runtime_context);
+    if (source->runtime_key_count > 0) {
+        ExecIndexEvalRuntimeKeys(source->runtime_context, source->runtime_keys,
+                                 source->runtime_key_count);
+    }
+    int part = FindPart(source);
+    source->current = part >= 0 ? part : 0;
+    if (source->part_count > 0)
+        StartPart(source);
+}
+
+bool ReadEntry(EntrySource *source) {
+    bool found = false;
+    if (source->recompute) {
+        found = Recompute(source);
+    } else {
+        while (source->current < source->part_count) {
+            EntryPart *part = &source->parts[source->current];
+            found = ReadFromPart(source, part);
+            if (found || FindPart(source) >= 0 || source->current == source->part_count - 1)
+                break;
+            if (part->bitmap)
+                ResetEntryBitmap(part->bitmap);
+            source->current++;
+            StartPart(source);
+        }
+    }
+    source->entries_read += found;
+    return found;
+}
+
+void EndEntrySource(EntrySource *source) {
+    if (source->recompute)
+        StopRecomputation(source);
+    if (source->filter_slot)
+        ExecDropSingleTupleTableSlot(source->filter_slot);
+    for (EntryPart &part : std::span(source->parts, source->part_count)) {
+        if (BufferIsValid(part.visibility))
+            ReleaseBuffer(part.visibility);
+        if (part.slot)
+            ExecDropSingleTupleTableSlot(part.slot);
+        if (part.bitmap)
+            EndEntryBitmap(part.bitmap);
+        if (part.scan)
+            index_endscan(part.scan);
+        index_close(part.index, NoLock);
+        table_close(part.rel, NoLock);
+    }
+    index_close(source->index, NoLock);
+    table_close(source->rel, NoLock);
+}
+
+} // namespace index_table

@@ -1,0 +1,68 @@
+// Where a scan gets its entries from: an index of the index table, or, where the index table does
+// not show what the snapshot sees, the base table itself.
+#pragma once
+
+#include "exec/entry_scan.h"
+#include "exec/scan_plan.h"
+
+namespace index_table {
+
+// An entry of which a scan reads some columns, by position; the values are valid until the next.
+struct EntrySource {
+    const IndexTable *table;
+    const SourcePlan *plan;
+    ScanDirection direction;
+    PlanState *node; // whose parameters the conditions contain
+    Snapshot snapshot;
+    MemoryContext memory;
+
+    Datum *values;
+    bool *nulls;
+    int needed_count;
+    int *needed; // positions that are read
+
+    // Through the index.
+    Relation rel; // the index table
+    Relation index;
+    bool by_bitmap; // the access method says where entries are, in bitmaps
+    struct BitmapKeys *bitmap_keys;
+    int part_count; // partitions of the index table, itself where it is not partitioned
+    struct EntryPart *parts;
+    int current;     // part being scanned
+    bool index_only; // what is needed is in the index, a B-tree
+    ScanKey keys;
+    int key_count;
+    IndexRuntimeKeyInfo *runtime_keys;
+    int runtime_key_count;
+    ExprContext *runtime_context;
+
+    // Conditions that are checked on entries.
+    ExprState *filter;
+    TupleTableSlot *filter_slot;
+    Bitmapset *filtered; // positions that these look at
+
+    // From the base table.
+    bool recompute;
+    EntryScan recomputation;
+    bool is_recomputing;
+    TupleDesc batch_descriptor;
+    MemoryContext batch_memory;
+    List *batch; // of entries
+    int next;    // of the batch
+
+    uint64 entries_read;
+    uint64 entries_removed; // that the index found, and did not meet the conditions
+    uint64 heap_fetches;
+};
+
+// `needed` are the positions whose values the caller reads. Opens the index table; the planner or
+// the plan cache has locked it.
+void BeginEntrySource(EntrySource *source, const IndexTable *table, const SourcePlan *plan,
+                      ScanDirection direction, PlanState *node, const Bitmapset *needed);
+// Starts over with the parameters as they are now.
+void RestartEntries(EntrySource *source);
+// Reads the next entry into `values`; false at the end.
+bool ReadEntry(EntrySource *source);
+void EndEntrySource(EntrySource *source);
+
+} // namespace index_table

@@ -1,0 +1,288 @@
+#include "exec/leaf_reader.h"
+
+#include "core/public.h"
+
+namespace index_table {
+namespace {
+
+// Sets the leaf up to be searched through `index`; false where the identity does not determine the
+// index's key.
+bool UseIndex(LeafReader *reader, OpenLeaf *leaf, Relation index) {
+    const IndexTable *table = reader->table;
+    Form_pg_index form = index->rd_index;
+    int count = form->indnkeyatts;
+    if (!form->indisvalid || index->rd_rel->relam != BTREE_AM_OID ||
+        !heap_attisnull(index->rd_indextuple, Anum_pg_index_indpred, nullptr))
+        return false;
+    int identity[INDEX_MAX_KEYS];
+    for (int i = 0; i < count; i++) {
+        identity[i] = -1;
+        for (int j = 0; j < table->identity_count; j++) {
+            AttrNumber attno = table->identity[j].base_attno;
+            if (form->indkey.values[i] == (leaf->map ? leaf->map->attnums[attno - 1] : attno))
+                identity[i] = j;
+        }
+        if (identity[i] < 0)
+            return false;
+    }
+    leaf->key_count = count;
+    leaf->keys = static_cast<ScanKeyData *>(palloc0(sizeof(ScanKeyData) * count));
+    leaf->key_identity = static_cast<int *>(palloc(sizeof(int) * count));
+    for (int i = 0; i < count; i++) {
+        leaf->key_identity[i] = identity[i];
+        Oid type = index->rd_opcintype[i];
+        Oid equals = get_opfamily_member(index->rd_opfamily[i], type, type, BTEqualStrategyNumber);
+        ScanKeyEntryInitialize(&leaf->keys[i], 0, i + 1, BTEqualStrategyNumber, InvalidOid,
+                               index->rd_indcollation[i], get_opcode(equals), 0);
+    }
+    return true;
+}
+
+// The index by which the identity finds a row: the primary key if it will do, else a unique one if
+// there is one.
+Relation ChooseIndex(LeafReader *reader, OpenLeaf *leaf) {
+    List *indexes = RelationGetIndexList(leaf->rel);
+    if (OidIsValid(leaf->rel->rd_pkindex)) {
+        Relation index = index_open(leaf->rel->rd_pkindex, AccessShareLock);
+        if (UseIndex(reader, leaf, index))
+            return index;
+        index_close(index, AccessShareLock);
+    }
+    Relation chosen = nullptr;
+    ListCell *cell;
+    foreach (cell, indexes) {
+        Relation index = index_open(lfirst_oid(cell), AccessShareLock);
+        bool is_better =
+            !chosen || (index->rd_index->indisunique && !chosen->rd_index->indisunique);
+        if (!is_better || !UseIndex(reader, leaf, index)) {
+            index_close(index, AccessShareLock);
+            continue;
+        }
+        if (chosen)
+            index_close(chosen, AccessShareLock);
+        chosen = index;
+    }
+    return chosen;
+}
+
+// Whether the partition, or one above it, is marked to be detached concurrently (`pending`), and
+// whether the snapshot sees that, or it is done already. `depth`: how far below the base table.
+bool ReadDetached(Oid base, Oid relid, Snapshot snapshot, bool *pending, int *depth) {
+    bool detached = false;
+    *pending = false;
+    *depth = 0;
+    while (!detached && get_rel_relispartition(relid)) {
+        Parent parent;
+        if (!FindParent(relid, &parent))
+            return true;
+        relid = parent.relid;
+        ++*depth;
+        *pending = *pending || parent.is_detach_pending;
+        detached = parent.is_detach_pending && !XidInMVCCSnapshot(parent.changed_by, snapshot);
+    }
+    return detached || relid != base;
+}
+
+struct Attached {
+    Oid relid;
+    int depth;
+};
+
+// Whether the snapshot sees that the partition is about to be detached. That hardly any is, is
+// remembered as long as nothing at all changes.
+bool IsBeingDetached(Oid base, Oid relid, Snapshot snapshot, int *depth) {
+    static constinit HTAB *attached = nullptr;
+    static constinit uint64 attached_since = 0;
+    if (attached && attached_since != CacheGeneration()) {
+        hash_destroy(attached);
+        attached = nullptr;
+    }
+    if (!attached) {
+        HASHCTL control = {};
+        control.keysize = sizeof(Oid);
+        control.entrysize = sizeof(Attached);
+        control.hcxt = CacheMemoryContext;
+        attached = hash_create("index_table attached partitions", 64, &control,
+                               HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+        attached_since = CacheGeneration();
+    }
+    if (void *known = hash_search(attached, &relid, HASH_FIND, nullptr)) {
+        *depth = static_cast<Attached *>(known)->depth;
+        return false;
+    }
+    bool pending;
+    bool detached = ReadDetached(base, relid, snapshot, &pending, depth);
+    if (!pending && !detached && attached_since == CacheGeneration())
+        static_cast<Attached *>(hash_search(attached, &relid, HASH_ENTER, nullptr))->depth = *depth;
+    return detached;
+}
+
+// The partition with a number; InvalidOid where the snapshot does not show it. What is about to be
+// detached is not to be locked either: whoever finishes that may be waiting for this snapshot.
+Oid FindReadable(const LeafReader *reader, int32 partition_id, int *depth) {
+    Oid relid = FindPartition(reader->table->base, partition_id);
+    return OidIsValid(relid) &&
+                   !IsBeingDetached(reader->table->base, relid, reader->snapshot, depth)
+               ? relid
+               : InvalidOid;
+}
+
+// Locks the partitioned tables between the base table and one of its partitions, top down.
+void LockAncestors(Oid base, Oid relid, LOCKMODE mode) {
+    List *ancestors = NIL;
+    Parent parent;
+    for (Oid child = relid;
+         get_rel_relispartition(child) && FindParent(child, &parent) && parent.relid != base;
+         child = parent.relid)
+        ancestors = lcons_oid(parent.relid, ancestors);
+    ListCell *cell;
+    foreach (cell, ancestors)
+        LockRelationOid(lfirst_oid(cell), mode);
+    list_free(ancestors);
+}
+
+void OpenPartition(LeafReader *reader, OpenLeaf *leaf) {
+    int depth;
+    Oid relid = FindReadable(reader, leaf->partition_id, &depth);
+    // Whoever changes rows opens those tables without asking: where a row leaves its partition,
+    // foreign keys are told of all above. First, as others lock them.
+    if (OidIsValid(relid) && depth > 1 && reader->lock >= RowExclusiveLock)
+        LockAncestors(reader->table->base, relid, reader->lock);
+    Relation rel = OidIsValid(relid) ? try_relation_open(relid, reader->lock) : nullptr;
+    if (!rel)
+        return;
+    // Waiting for the lock may have changed it.
+    if (FindReadable(reader, leaf->partition_id, &depth) != relid) {
+        relation_close(rel, NoLock);
+        return;
+    }
+    leaf->rel = rel;
+    leaf->map = compat::MapColumnsByName(RelationGetDescr(rel), RelationGetDescr(reader->base));
+    leaf->slot = table_slot_create(rel, nullptr);
+    reader->opened++;
+    leaf->is_foreign = rel->rd_rel->relkind == RELKIND_FOREIGN_TABLE;
+    if (leaf->is_foreign)
+        return;
+    leaf->index = ChooseIndex(reader, leaf);
+    if (!leaf->index)
+        leaf->table_scan = table_beginscan(rel, reader->snapshot, 0, nullptr);
+}
+
+} // namespace
+
+void BeginLeafReader(LeafReader *reader, const IndexTable *table, Relation base, Snapshot snapshot,
+                     LOCKMODE lock) {
+    *reader = {.table = table,
+               .base = base,
+               .snapshot = snapshot,
+               .lock = lock,
+               .memory = CurrentMemoryContext};
+}
+
+namespace {
+
+OpenLeaf *GetEntry(LeafReader *reader, int32 partition_id) {
+    if (reader->last && reader->last->partition_id == partition_id)
+        return reader->last;
+    OpenLeaf *leaf = static_cast<OpenLeaf *>(reader->by_number.Find(partition_id));
+    if (!leaf) {
+        leaf = static_cast<OpenLeaf *>(MemoryContextAllocZero(reader->memory, sizeof(OpenLeaf)));
+        leaf->partition_id = partition_id;
+        leaf->next = reader->leaves;
+        reader->leaves = leaf;
+        reader->by_number.Add(partition_id, leaf, reader->memory);
+    }
+    return reader->last = leaf;
+}
+
+} // namespace
+
+OpenLeaf *GetLeaf(LeafReader *reader, int32 partition_id) {
+    OpenLeaf *leaf = GetEntry(reader, partition_id);
+    if (!leaf->is_known) {
+        MemoryContext caller = MemoryContextSwitchTo(reader->memory);
+        OpenPartition(reader, leaf);
+        MemoryContextSwitchTo(caller);
+        leaf->is_known = true;
+    }
+    return leaf->rel ? leaf : nullptr;
+}
+
+bool IsReadable(LeafReader *reader, int32 partition_id) {
+    OpenLeaf *leaf = GetEntry(reader, partition_id);
+    if (!leaf->is_known) {
+        // Locked like a partition that is read: what has been shown must not be truncated before
+        // the transaction ends.
+        int depth;
+        Oid relid = FindReadable(reader, partition_id, &depth);
+        if (OidIsValid(relid)) {
+            LockRelationOid(relid, reader->lock);
+            leaf->is_readable = FindReadable(reader, partition_id, &depth) == relid;
+        }
+        leaf->is_known = true;
+    }
+    return leaf->is_readable;
+}
+
+namespace {
+
+void BeginScan(LeafReader *reader, OpenLeaf *leaf) {
+    OpenLeaf **place = &reader->scanning[reader->next_scan];
+    reader->next_scan = (reader->next_scan + 1) % LeafReader::kScans;
+    if (*place) {
+        index_endscan((*place)->scan);
+        (*place)->scan = nullptr;
+    }
+    *place = leaf;
+    leaf->scan = compat::BeginIndexScan(leaf->rel, leaf->index, reader->snapshot, leaf->key_count);
+}
+
+} // namespace
+
+void SeekRows(LeafReader *reader, OpenLeaf *leaf, const Datum *values, const bool *nulls) {
+    if (leaf->is_foreign)
+        elog(ERROR, "partition \"%s\" is on a shard", RelationGetRelationName(leaf->rel));
+    MemoryContext caller = MemoryContextSwitchTo(reader->memory);
+    if (leaf->index) {
+        if (!leaf->scan)
+            BeginScan(reader, leaf);
+        for (int i = 0; i < leaf->key_count; i++) {
+            int column = leaf->key_identity[i];
+            leaf->keys[i].sk_argument = values[column];
+            leaf->keys[i].sk_flags = nulls[column] ? SK_ISNULL | SK_SEARCHNULL : 0;
+            leaf->keys[i].sk_strategy = nulls[column] ? InvalidStrategy : BTEqualStrategyNumber;
+        }
+        index_rescan(leaf->scan, leaf->keys, leaf->key_count, nullptr, 0);
+    } else {
+        table_rescan(leaf->table_scan, nullptr);
+    }
+    MemoryContextSwitchTo(caller);
+}
+
+bool NextRow(LeafReader *reader, OpenLeaf *leaf) {
+    // A scan remembers killed items in the memory context it is first advanced in.
+    MemoryContext caller = MemoryContextSwitchTo(reader->memory);
+    bool found = leaf->scan
+                     ? index_getnext_slot(leaf->scan, ForwardScanDirection, leaf->slot)
+                     : table_scan_getnextslot(leaf->table_scan, ForwardScanDirection, leaf->slot);
+    MemoryContextSwitchTo(caller);
+    return found;
+}
+
+void EndLeafReader(LeafReader *reader) {
+    for (OpenLeaf *leaf = reader->leaves; leaf; leaf = leaf->next) {
+        if (!leaf->rel)
+            continue;
+        if (leaf->scan)
+            index_endscan(leaf->scan);
+        if (leaf->index)
+            index_close(leaf->index, NoLock);
+        else if (leaf->table_scan)
+            table_endscan(leaf->table_scan);
+        ExecDropSingleTupleTableSlot(leaf->slot);
+        relation_close(leaf->rel, NoLock);
+    }
+    reader->by_number.Destroy();
+}
+
+} // namespace index_table

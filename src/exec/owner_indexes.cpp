@@ -1,0 +1,255 @@
+#include "exec/owner_indexes.h"
+
+#include "core/public.h"
+#include "maintenance/public.h"
+
+namespace index_table {
+namespace {
+
+struct ReplaceContext {
+    const IndexTable *table;
+    const AttrNumber *stored;
+    Replacement replace;
+    bool failed;
+};
+
+int FindStored(const ReplaceContext *context, AttrNumber attno) {
+    const AttrNumber *end = context->stored + context->table->column_count;
+    const AttrNumber *found = std::find(context->stored, end, attno);
+    return found == end ? -1 : found - context->stored;
+}
+
+Node *ReplaceMutator(Node *node, ReplaceContext *context) {
+    if (!node)
+        return nullptr;
+    if (!IsA(node, Var))
+        return compat::MutateExpression(node, ReplaceMutator, context);
+    const Var *column = reinterpret_cast<Var *>(node);
+    int position = FindStored(context, column->varattno);
+    Node *replaced = position < 0 ? nullptr : context->replace(context->table, position, column);
+    context->failed = context->failed || !replaced;
+    return replaced ? replaced : node;
+}
+
+// What an entry's column holds, over the base table.
+Node *OverBase(const IndexTable *table, int position, const Var *) {
+    if (position == table->partition_position())
+        return nullptr;
+    const void *expr = table->base_columns[position];
+    return static_cast<Node *>(copyObjectImpl(expr ? expr : table->key_exprs[position]));
+}
+
+// Whether an access method finds what a collation takes to be equal where that is not equal bytes.
+// SP-GiST compares bytes, trigrams are of the text as it is.
+bool FollowsCollations(Oid method) {
+    return method == BTREE_AM_OID || method == HASH_AM_OID || method == BRIN_AM_OID;
+}
+
+// Sees an index of an index table from the base table; false where that is not possible.
+bool Describe(FurtherIndex *further, Relation rel, Relation index, const IndexTable *table,
+              const AttrNumber *stored) {
+    Form_pg_index form = index->rd_index;
+    bool is_btree = index->rd_rel->relam == BTREE_AM_OID;
+    // A partitioned index has its access method's routines, too.
+    if (!is_btree && !index->rd_indam->amgetbitmap)
+        return false;
+    *further = {.relid = RelationGetRelid(index),
+                .method = index->rd_rel->relam,
+                .by_bitmap = !is_btree,
+                .is_ordered = is_btree,
+                .key_count = form->indnkeyatts};
+    further->keys = palloc0_array(Expr *, form->indnkeyatts);
+    further->referenced = palloc0_array(Bitmapset *, form->indnkeyatts);
+    List *exprs = RelationGetIndexExpressions(index);
+    ListCell *next_expr = list_head(exprs);
+    for (int i = 0; i < form->indnatts; i++) {
+        AttrNumber attno = form->indkey.values[i];
+        Node *column;
+        if (attno > 0) {
+            Form_pg_attribute att = TupleDescAttr(RelationGetDescr(rel), attno - 1);
+            column = reinterpret_cast<Node *>(
+                makeVar(1, attno, att->atttypid, att->atttypmod, att->attcollation, 0));
+            further->is_ordered =
+                further->is_ordered &&
+                (i >= form->indnkeyatts || index->rd_indcollation[i] == att->attcollation);
+        } else {
+            column = static_cast<Node *>(lfirst(next_expr));
+            next_expr = lnext(exprs, next_expr);
+            further->is_ordered = false;
+        }
+        if (i >= form->indnkeyatts)
+            break;
+        if (Oid collation = index->rd_indcollation[i]; OidIsValid(collation) &&
+                                                       !get_collation_isdeterministic(collation) &&
+                                                       !FollowsCollations(further->method))
+            return false;
+        column = ReplaceColumns(table, stored, column, OverBase);
+        if (!column)
+            return false;
+        further->keys[i] = reinterpret_cast<Expr *>(column);
+        pull_varattnos(column, 1, &further->referenced[i]);
+    }
+    List *predicate = RelationGetIndexPredicate(index);
+    if (predicate == NIL)
+        return true;
+    further->predicate = reinterpret_cast<List *>(
+        ReplaceColumns(table, stored, reinterpret_cast<Node *>(predicate), OverBase));
+    pull_varattnos(reinterpret_cast<Node *>(further->predicate), 1, &further->predicate_columns);
+    return further->predicate != NIL;
+}
+
+// Opens a relation of which it is enough to know what can be known without waiting: a query that
+// uses something else does not wait for a REINDEX.
+Relation OpenAtOnce(Oid relid) {
+    if (!ConditionalLockRelationOid(relid, AccessShareLock))
+        return nullptr;
+    Relation rel = try_relation_open(relid, NoLock);
+    if (!rel)
+        UnlockRelationOid(relid, AccessShareLock);
+    return rel;
+}
+
+// Whether an index of the base table has one of the columns.
+bool IsOver(Relation index, const FurtherIndex &further) {
+    Form_pg_index form = index->rd_index;
+    ListCell *cell;
+    for (const Expr *key : std::span(further.keys, further.key_count)) {
+        for (int i = 0; i < form->indnkeyatts; i++)
+            if (IsA(key, Var) &&
+                reinterpret_cast<const Var *>(key)->varattno == form->indkey.values[i])
+                return true;
+        foreach (cell, RelationGetIndexExpressions(index))
+            if (equal(key, lfirst(cell)))
+                return true;
+    }
+    return false;
+}
+
+// Whether the base table has an index of the same kind with one of the columns.
+bool HasLocalIndex(const IndexTable *table, const FurtherIndex &further) {
+    Relation base = table_open(table->base, NoLock);
+    bool found = false;
+    ListCell *cell;
+    foreach (cell, RelationGetIndexList(base)) {
+        Relation index = OpenAtOnce(lfirst_oid(cell));
+        if (!index)
+            continue;
+        found = found || (index->rd_rel->relam == further.method && IsOver(index, further));
+        relation_close(index, AccessShareLock);
+    }
+    table_close(base, NoLock);
+    return found;
+}
+
+// False where not everything could be looked at.
+bool Load(FurtherIndexes *found, const IndexTable *table) {
+    Relation rel = OpenAtOnce(table->relid);
+    if (!rel)
+        return false;
+    const AttrNumber *stored = StoredColumns(table, rel);
+    List *oids = stored ? RelationGetIndexList(rel) : NIL;
+    found->indexes = palloc0_array(FurtherIndex, Max(1, list_length(oids)));
+    bool has_entry_index = false, complete = true;
+    ListCell *cell;
+    foreach (cell, oids) {
+        Relation index = OpenAtOnce(lfirst_oid(cell));
+        complete = complete && index;
+        if (!index)
+            continue;
+        FurtherIndex *further = &found->indexes[found->count];
+        if (!has_entry_index && IsEntryIndex(index, table, stored)) {
+            has_entry_index = true;
+        } else if (!IsNullKeyIndex(index, table) && Describe(further, rel, index, table, stored)) {
+            further->has_local = HasLocalIndex(table, *further);
+            found->count++;
+        }
+        relation_close(index, AccessShareLock);
+    }
+    relation_close(rel, AccessShareLock);
+    return complete;
+}
+
+} // namespace
+
+Node *ReplaceColumns(const IndexTable *table, const AttrNumber *stored, Node *expr,
+                     Replacement replace) {
+    ReplaceContext context = {.table = table, .stored = stored, .replace = replace};
+    Node *replaced = ReplaceMutator(expr, &context);
+    return context.failed ? nullptr : replaced;
+}
+
+const FurtherIndexes *GetFurtherIndexes(const IndexTable *table) {
+    if (table->further)
+        return table->further;
+    MemoryContext caller =
+        MemoryContextSwitchTo(GetMemoryChunkContext(const_cast<IndexTable *>(table)));
+    uint64 before = CacheGeneration();
+    FurtherIndexes *found = palloc0_object(FurtherIndexes);
+    // An entry of many values for a row would show it more than once.
+    bool complete = table->key.multi_valued >= 0 || Load(found, table);
+    MemoryContextSwitchTo(caller);
+    // Something changed while reading: good for now, to be read again at the next look-up.
+    if (complete && CacheGeneration() == before)
+        const_cast<IndexTable *>(table)->further = found;
+    return found;
+}
+
+bool IsEntryIndex(Relation index, const IndexTable *table, const AttrNumber *stored) {
+    Form_pg_index form = index->rd_index;
+    bool usable = form->indisvalid && index->rd_rel->relam == BTREE_AM_OID &&
+                  form->indnkeyatts >= table->key.count && !form->indcheckxmin &&
+                  heap_attisnull(index->rd_indextuple, Anum_pg_index_indpred, nullptr);
+    for (int i = 0; usable && i < table->key.count; i++) {
+        const KeyColumn &column = table->key.columns[i];
+        int option = (column.descending ? INDOPTION_DESC : 0) |
+                     (column.nulls_first ? INDOPTION_NULLS_FIRST : 0);
+        usable = form->indkey.values[i] == stored[i] && index->rd_indoption[i] == option &&
+                 index->rd_opfamily[i] == get_opclass_family(column.opclass) &&
+                 index->rd_indcollation[i] == column.collation;
+    }
+    return usable;
+}
+
+bool IsReferenced(const FurtherIndex &further, const Bitmapset *columns) {
+    for (int i = 0; i < further.key_count; i++)
+        if (further.referenced[i] && bms_is_subset(further.referenced[i], columns))
+            return true;
+    return further.predicate_columns && bms_is_subset(further.predicate_columns, columns);
+}
+
+namespace {
+
+// As the planner decides it.
+bool IsUsable(Relation index, bool *transient) {
+    if (!index->rd_index->indisvalid)
+        return false;
+    if (!index->rd_index->indcheckxmin ||
+        TransactionIdPrecedes(HeapTupleHeaderGetXmin(index->rd_indextuple->t_data),
+                              TransactionXmin))
+        return true;
+    *transient = true;
+    return false;
+}
+
+} // namespace
+
+bool IsReady(Relation rel, Relation index, bool *transient) {
+    if (!IsUsable(index, transient))
+        return false;
+    if (rel->rd_rel->relkind != RELKIND_PARTITIONED_TABLE)
+        return true;
+    bool ready = true;
+    ListCell *cell;
+    foreach (cell, find_inheritance_children(RelationGetRelid(rel), AccessShareLock)) {
+        Relation child = table_open(lfirst_oid(cell), NoLock);
+        Oid oid = index_get_partition(child, RelationGetRelid(index));
+        Relation part = OidIsValid(oid) ? index_open(oid, AccessShareLock) : nullptr;
+        ready = ready && part && IsUsable(part, transient);
+        if (part)
+            index_close(part, NoLock);
+        table_close(child, NoLock);
+    }
+    return ready;
+}
+
+} // namespace index_table

@@ -1,0 +1,240 @@
+#include "hooks.h"
+
+#include "pg.h"
+#include "catalog/public.h"
+#include "conflict/public.h"
+#include "core/public.h"
+#include "ddl/public.h"
+#include "exec/public.h"
+#include "maintenance/public.h"
+#include "outbox/public.h"
+#include "partitions/public.h"
+#include "plan/public.h"
+#include "shard/public.h"
+
+namespace index_table {
+namespace {
+
+planner_hook_type next_planner;
+get_relation_info_hook_type next_relation_info;
+get_relation_stats_hook_type next_relation_stats;
+get_index_stats_hook_type next_index_stats;
+set_rel_pathlist_hook_type next_pathlist;
+create_upper_paths_hook_type next_upper_paths;
+ExecutorStart_hook_type next_start;
+ExecutorRun_hook_type next_run;
+ExecutorFinish_hook_type next_finish;
+ProcessUtility_hook_type next_utility;
+
+// --- Planning ----------------------------------------------------------------
+
+PlannedStmt *Plan(Query *query, const char *text, int options, ParamListInfo params) {
+    return next_planner ? next_planner(query, text, options, params)
+                        : standard_planner(query, text, options, params);
+}
+
+// Marks are made before the planner sees the query, and taken from the plan, whatever others make
+// of either.
+PlannedStmt *OnPlanner(Query *query, const char *text, int options, ParamListInfo params) {
+    ErrorContextCallback hint;
+    BeginConflictHint(&hint, query);
+    PlanningState outer = CurrentPlanning();
+    PlannedStmt *plan = nullptr;
+    PG_TRY();
+    {
+        BeginPlanning(query, options);
+        plan = Plan(query, text, options, params);
+        FinishPlan(plan);
+    }
+    PG_FINALLY();
+    { EndPlanning(outer); }
+    PG_END_TRY();
+    EndConflictHint(&hint);
+    return plan;
+}
+
+// After others: they must not see indexes that are none of the relation's.
+void OnRelationInfo(PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo *rel) {
+    if (next_relation_info)
+        next_relation_info(root, relid, inhparent, rel);
+    OfferIndexTables(root, inhparent, rel);
+}
+
+bool OnRelationStats(PlannerInfo *root, RangeTblEntry *rte, AttrNumber attno,
+                     VariableStatData *statistics) {
+    return FindRelationStatistics(root, rte, attno, statistics) ||
+           (next_relation_stats && next_relation_stats(root, rte, attno, statistics));
+}
+
+bool OnIndexStats(PlannerInfo *root, Oid index, AttrNumber attno, VariableStatData *statistics) {
+    return FindIndexStatistics(root, index, attno, statistics) ||
+           (next_index_stats && next_index_stats(root, index, attno, statistics));
+}
+
+// After others: the paths of what looks like one small table are none that can be executed.
+void OnPathlist(PlannerInfo *root, RelOptInfo *rel, Index relid, RangeTblEntry *rte) {
+    if (next_pathlist)
+        next_pathlist(root, rel, relid, rte);
+    AddPaths(root, rel, rte);
+}
+
+// After others, who may have put something of theirs around what changes rows. A statement gets one
+// of the two: INSERT a conflict check, the rest a row switch.
+void OnUpperPaths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input, RelOptInfo *output,
+                  void *extra) {
+    if (next_upper_paths)
+        next_upper_paths(root, stage, input, output, extra);
+    AddRowSwitches(root, stage, output);
+    AddConflictChecks(root, stage, output);
+}
+
+// --- Executing ---------------------------------------------------------------
+
+// What a query will write to on shards is noted before anything can be sent there. Index tables are
+// brought into step last before it starts: that may run queries itself.
+void OnExecutorStart(QueryDesc *query, int flags) {
+    BeforeStartOfWrites(query, flags);
+    QueryStart outer = BeginQueryStart();
+    PG_TRY();
+    {
+        BeforeStart(query);
+        if (next_start)
+            next_start(query, flags);
+        else
+            standard_ExecutorStart(query, flags);
+        FinishQueryStart(query);
+    }
+    PG_FINALLY();
+    { EndQueryStart(outer); }
+    PG_END_TRY();
+}
+
+// PostgreSQL 18 has dropped the last argument, execute_once.
+template <typename... Rest>
+void OnExecutorRun(QueryDesc *query, ScanDirection direction, uint64 count, Rest... rest) {
+    ActiveStatement statement;
+    EnterStatement(&statement, query, InvalidOid);
+    PG_TRY();
+    {
+        if (next_run)
+            next_run(query, direction, count, rest...);
+        else
+            standard_ExecutorRun(query, direction, count, rest...);
+    }
+    PG_FINALLY();
+    { LeaveStatement(&statement); }
+    PG_END_TRY();
+}
+
+// AFTER triggers fire in there, ours among them: then what they have captured is carried out.
+void OnExecutorFinish(QueryDesc *query) {
+    ActiveStatement statement;
+    EnterStatement(&statement, query, InvalidOid);
+    PG_TRY();
+    {
+        if (next_finish)
+            next_finish(query);
+        else
+            standard_ExecutorFinish(query);
+    }
+    PG_FINALLY();
+    { LeaveStatement(&statement); }
+    PG_END_TRY();
+    AfterFinish(query);
+}
+
+// Truncated foreign partitions get other numbers while the TRUNCATE is known as the one that runs.
+void OnProcessUtility(PlannedStmt *statement, const char *text, bool read_only,
+                      ProcessUtilityContext context, ParamListInfo params,
+                      QueryEnvironment *environment, DestReceiver *receiver,
+                      QueryCompletion *completion) {
+    Node *command = statement->utilityStmt;
+    BeforeUtilityWrites(command);
+    UtilityStatement running;
+    BeginUtility(&running, command);
+    PG_TRY();
+    {
+        TruncatedLeaves truncated = ListTruncatedForeign(command);
+        if (next_utility)
+            next_utility(statement, text, read_only, context, params, environment, receiver,
+                         completion);
+        else
+            standard_ProcessUtility(statement, text, read_only, context, params, environment,
+                                    receiver, completion);
+        FollowTruncate(truncated.foreign, truncated.numbers);
+    }
+    PG_FINALLY();
+    { EndUtility(&running); }
+    PG_END_TRY();
+    AfterUtility(&running);
+}
+
+// --- Ends of transactions ----------------------------------------------------
+
+// Everything that was known of a transaction is forgotten; none of it depends on the rest. What
+// happens before a transaction commits, and must happen before shards commit, is in
+// maintenance/intent.cpp, which registers itself anew to be called before postgres_fdw.
+void OnTransactionEnd(XactEvent event, void *) {
+    switch (event) {
+    case XACT_EVENT_COMMIT:
+    case XACT_EVENT_ABORT:
+    case XACT_EVENT_PREPARE:
+    case XACT_EVENT_PARALLEL_COMMIT:
+    case XACT_EVENT_PARALLEL_ABORT:
+        break;
+    default:
+        return;
+    }
+    AtEOXactChangeBuffers();
+    AtEOXactClaims();
+    AtEOXactRechecks();
+    AtEOXactOwnEntries();
+    AtEOXactStatements();
+    AtEOXactWrites();
+    AtEOXactCommands();
+    AtEOXactOutbox();
+    AtEOXactSelects();
+    AtEOXactSnapshotChecks();
+    AtEOXactConnections();
+    AtEOXactRelationCaches();
+    AtEOXactDefinitions();
+}
+
+void OnSubTransactionEnd(SubXactEvent event, SubTransactionId, SubTransactionId, void *) {
+    if (event != SUBXACT_EVENT_COMMIT_SUB && event != SUBXACT_EVENT_ABORT_SUB)
+        return;
+    bool commits = event == SUBXACT_EVENT_COMMIT_SUB;
+    int level = GetCurrentTransactionNestLevel();
+    AtEOSubXactChangeBuffers(commits, level);
+    AtEOSubXactClaims(commits, level);
+    AtEOSubXactCommands(commits, level);
+    AtEOSubXactSnapshotChecks(commits, level);
+    AtEOSubXactConnections(commits, level);
+}
+
+// Puts ours before what is installed there.
+template <typename Hook>
+void Chain(Hook *hook, Hook *next, Hook ours) {
+    *next = *hook;
+    *hook = ours;
+}
+
+} // namespace
+
+void InstallHooks() {
+    Chain(&planner_hook, &next_planner, &OnPlanner);
+    Chain(&get_relation_info_hook, &next_relation_info, &OnRelationInfo);
+    Chain(&get_relation_stats_hook, &next_relation_stats, &OnRelationStats);
+    Chain(&get_index_stats_hook, &next_index_stats, &OnIndexStats);
+    Chain(&set_rel_pathlist_hook, &next_pathlist, &OnPathlist);
+    Chain(&create_upper_paths_hook, &next_upper_paths, &OnUpperPaths);
+    Chain(&ExecutorStart_hook, &next_start, &OnExecutorStart);
+    next_run = ExecutorRun_hook;
+    ExecutorRun_hook = OnExecutorRun; // which of the templates, its type says
+    Chain(&ExecutorFinish_hook, &next_finish, &OnExecutorFinish);
+    Chain(&ProcessUtility_hook, &next_utility, &OnProcessUtility);
+    RegisterXactCallback(OnTransactionEnd, nullptr);
+    RegisterSubXactCallback(OnSubTransactionEnd, nullptr);
+}
+
+} // namespace index_table

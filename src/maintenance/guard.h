@@ -1,0 +1,31 @@
+// Index tables are read by whoever may, and changed by the extension alone.
+#pragma once
+
+#include "pg.h"
+
+namespace index_table {
+
+constexpr char kGuard[] = "index_table_guard"; // the trigger
+
+// Index tables grant nothing by default, whatever ALTER DEFAULT PRIVILEGES says. Caller in
+// EnterOwner().
+void RevokeDefaultPrivileges(Oid relid);
+
+// Gives an index table, its partitions included, or a log the statement trigger that refuses direct
+// changes. What the extension writes itself fires no statement triggers. Replicas, as
+// session_replication_role calls them, may change everything, unless they load a dump.
+void CreateGuard(Oid relid);
+
+// Whether an index table has its guard. One without may be taken apart: pg_restore --clean drops
+// triggers first.
+bool HasGuard(Oid index_table);
+
+// RunStatement() for statements that change an index table, or the definition of one.
+void ExecuteUnguarded(const char *sql);
+// Empties an index table, its partitions included, under AccessExclusiveLock. Logical
+// replication is told of those that are published (ddl/replication.h).
+void TruncateUnguarded(Oid relid);
+// Whether such a statement is running.
+bool IsUnguarded();
+
+} // namespace index_table

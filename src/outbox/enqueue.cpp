@@ -1,0 +1,257 @@
+// The trigger of captured tables.
+#include "outbox/outbox.h"
+
+#include "core/public.h"
+
+namespace index_table {
+namespace {
+
+constexpr Size kPackBytes = 64 * 1024;
+constexpr int kNumbersAtOnce = 1000; // what the sequence is incremented by
+
+// A queue opened for appending. Closed by End(), or by the resource owner and its memory context
+// after an error.
+struct Appender {
+    const Captured *captured;
+    MemoryContext memory;
+    MemoryContext pack; // identities of the pack being filled
+    Relation rel;
+    EState *estate;
+    ResultRelInfo *relinfo;
+    TupleTableSlot *slot;
+    int64 next_number;
+    int numbers_left;
+    int count; // in the pack
+    Size bytes;
+    Datum **identities; // by column, then by place in the pack
+};
+
+Appender *Begin(const Captured *captured) {
+    MemoryContext memory =
+        AllocSetContextCreate(CurrentMemoryContext, "index_table outbox", ALLOCSET_DEFAULT_SIZES);
+    MemoryContext caller = MemoryContextSwitchTo(memory);
+    Appender *appender = static_cast<Appender *>(palloc0(sizeof(Appender)));
+    appender->captured = captured;
+    appender->memory = memory;
+    appender->rel = table_open(captured->queue, RowExclusiveLock);
+    appender->estate = CreateExecutorState();
+    appender->relinfo = makeNode(ResultRelInfo);
+    InitResultRelInfo(appender->relinfo, appender->rel, 0, nullptr, 0);
+    ExecOpenIndices(appender->relinfo, false);
+    appender->slot = table_slot_create(appender->rel, nullptr);
+    appender->identities =
+        static_cast<Datum **>(palloc0(sizeof(Datum *) * captured->identity_count));
+    MemoryContextSwitchTo(caller);
+    return appender;
+}
+
+void WritePack(Appender *appender) {
+    const Captured *captured = appender->captured;
+    if (appender->numbers_left == 0) {
+        appender->next_number = nextval_internal(captured->sequence, false);
+        appender->numbers_left = kNumbersAtOnce;
+    }
+    MemoryContext caller = MemoryContextSwitchTo(GetPerTupleMemoryContext(appender->estate));
+    TupleTableSlot *slot = appender->slot;
+    ExecClearTuple(slot);
+    memset(slot->tts_isnull, true, slot->tts_tupleDescriptor->natts);
+    auto put = [slot](AttrNumber attno, Datum value) {
+        slot->tts_values[attno - 1] = value;
+        slot->tts_isnull[attno - 1] = false;
+    };
+    put(kQueueNumber, Int64GetDatum(appender->next_number));
+    put(kQueueQueuedAt, TimestampTzGetDatum(GetCurrentTransactionStartTimestamp()));
+    put(kQueueChanges, Int32GetDatum(appender->count));
+    for (int i = 0; appender->count > 0 && i < captured->identity_count; i++) {
+        const IdentityColumn &column = captured->identity[i];
+        put(kQueueIdentity + i,
+            PointerGetDatum(construct_array(appender->identities[i], appender->count, column.type,
+                                            column.length, column.by_value, column.align)));
+    }
+    ExecStoreVirtualTuple(slot);
+    table_tuple_insert(appender->rel, slot, GetCurrentCommandId(true), 0, nullptr);
+    if (appender->relinfo->ri_NumIndices > 0)
+        compat::InsertIndexTuples(appender->relinfo, slot, appender->estate, false);
+    ExecClearTuple(slot);
+    MemoryContextSwitchTo(caller);
+    ResetPerTupleExprContext(appender->estate);
+    if (appender->pack)
+        MemoryContextReset(appender->pack);
+    appender->next_number++;
+    appender->numbers_left--;
+    appender->count = 0;
+    appender->bytes = 0;
+}
+
+void Append(Appender *appender, TupleTableSlot *row) {
+    const Captured *captured = appender->captured;
+    for (int i = 0; i < captured->identity_count; i++) {
+        int index = captured->identity[i].attno - 1;
+        if (row->tts_isnull[index])
+            ereport(ERROR, (errcode(ERRCODE_NOT_NULL_VIOLATION),
+                            errmsg("null value in column \"%s\" of captured table \"%s\"",
+                                   NameStr(TupleDescAttr(row->tts_tupleDescriptor, index)->attname),
+                                   get_rel_name(captured->root)),
+                            errhint("Rows are found by this column: declare it NOT NULL.")));
+    }
+    if (!appender->pack) {
+        appender->pack =
+            AllocSetContextCreate(appender->memory, "index_table pack", ALLOCSET_DEFAULT_SIZES);
+        for (int i = 0; i < captured->identity_count; i++)
+            appender->identities[i] = static_cast<Datum *>(
+                MemoryContextAlloc(appender->memory, sizeof(Datum) * kPackSize));
+    }
+    MemoryContext caller = MemoryContextSwitchTo(appender->pack);
+    for (int i = 0; i < captured->identity_count; i++) {
+        const IdentityColumn &column = captured->identity[i];
+        Datum value = row->tts_values[column.attno - 1];
+        if (!column.by_value) {
+            value = column.length == -1 ? PointerGetDatum(PG_DETOAST_DATUM_COPY(value))
+                                        : datumCopy(value, false, column.length);
+            appender->bytes += datumGetSize(value, false, column.length);
+        }
+        appender->identities[i][appender->count] = value;
+    }
+    MemoryContextSwitchTo(caller);
+    if (++appender->count == kPackSize || appender->bytes > kPackBytes)
+        WritePack(appender);
+}
+
+void End(Appender *appender) {
+    if (appender->count > 0)
+        WritePack(appender);
+    ExecDropSingleTupleTableSlot(appender->slot);
+    ExecCloseIndices(appender->relinfo);
+    FreeExecutorState(appender->estate);
+    table_close(appender->rel, NoLock);
+    MemoryContextDelete(appender->memory);
+}
+
+// Whether two rows have the same identity, byte by byte.
+bool HaveSameIdentity(const Captured *captured, TupleTableSlot *a, TupleTableSlot *b) {
+    for (int i = 0; i < captured->identity_count; i++) {
+        const IdentityColumn &column = captured->identity[i];
+        int index = column.attno - 1;
+        if (a->tts_isnull[index] || b->tts_isnull[index] ||
+            !datum_image_eq(a->tts_values[index], b->tts_values[index], column.by_value,
+                            column.length))
+            return false;
+    }
+    return true;
+}
+
+// A transition table, read from its start.
+struct TransitionRows {
+    Tuplestorestate *rows; // null: there is none
+    int pointer;
+    TupleTableSlot *slot;
+};
+
+TransitionRows BeginTransition(Tuplestorestate *rows, Relation rel) {
+    TransitionRows transition = {.rows = rows, .pointer = 0, .slot = nullptr};
+    if (!rows)
+        return transition;
+    transition.pointer = tuplestore_alloc_read_pointer(rows, EXEC_FLAG_REWIND);
+    tuplestore_select_read_pointer(rows, transition.pointer);
+    tuplestore_rescan(rows);
+    transition.slot = MakeSingleTupleTableSlot(RelationGetDescr(rel), &TTSOpsMinimalTuple);
+    return transition;
+}
+
+bool NextRow(TransitionRows *transition, const Captured *captured) {
+    if (!transition->rows)
+        return false;
+    tuplestore_select_read_pointer(transition->rows, transition->pointer);
+    if (!tuplestore_gettupleslot(transition->rows, true, false, transition->slot)) {
+        transition->rows = nullptr;
+        return false;
+    }
+    slot_getsomeattrs(transition->slot, captured->max_attno);
+    return true;
+}
+
+void EndTransition(TransitionRows *transition) {
+    if (transition->slot)
+        ExecDropSingleTupleTableSlot(transition->slot);
+}
+
+void EnqueueStatement(TriggerData *trigger, const Captured *captured) {
+    TransitionRows before = BeginTransition(trigger->tg_oldtable, trigger->tg_relation);
+    TransitionRows after = BeginTransition(trigger->tg_newtable, trigger->tg_relation);
+    Appender *appender = nullptr;
+    // Old and new rows come in the same order. Where one of a pair is missing (a trigger kept a row
+    // from moving to another partition) those that follow are queued twice, and none is left out.
+    for (;;) {
+        bool has_before = NextRow(&before, captured);
+        bool has_after = NextRow(&after, captured);
+        if (!has_before && !has_after)
+            break;
+        if (!appender)
+            appender = Begin(captured);
+        if (has_before && !(has_after && HaveSameIdentity(captured, before.slot, after.slot)))
+            Append(appender, before.slot);
+        if (has_after)
+            Append(appender, after.slot);
+        CHECK_FOR_INTERRUPTS();
+    }
+    if (appender)
+        End(appender);
+    EndTransition(&before);
+    EndTransition(&after);
+}
+
+void EnqueueRow(TriggerData *trigger, const Captured *captured) {
+    TupleTableSlot *before =
+        TRIGGER_FIRED_BY_INSERT(trigger->tg_event) ? nullptr : trigger->tg_trigslot;
+    TupleTableSlot *after = TRIGGER_FIRED_BY_UPDATE(trigger->tg_event)   ? trigger->tg_newslot
+                            : TRIGGER_FIRED_BY_INSERT(trigger->tg_event) ? trigger->tg_trigslot
+                                                                         : nullptr;
+    Appender *appender = Begin(captured);
+    if (before)
+        slot_getsomeattrs(before, captured->max_attno);
+    if (after)
+        slot_getsomeattrs(after, captured->max_attno);
+    if (before && !(after && HaveSameIdentity(captured, before, after)))
+        Append(appender, before);
+    if (after)
+        Append(appender, after);
+    End(appender);
+}
+
+} // namespace
+
+void EnqueueReload(Oid relid) {
+    Relation rel = relation_open(relid, RowExclusiveLock);
+    if (const Captured *captured = FindCaptured(rel)) {
+        Appender *appender = Begin(captured);
+        WritePack(appender);
+        End(appender);
+    }
+    relation_close(rel, NoLock);
+}
+
+} // namespace index_table
+
+using namespace index_table;
+
+SQL_FUNCTION(index_table_enqueue) {
+    if (!CALLED_AS_TRIGGER(fcinfo))
+        ereport(ERROR, (errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+                        errmsg("index_table.enqueue() was not called by the trigger manager")));
+    TriggerData *trigger = reinterpret_cast<TriggerData *>(fcinfo->context);
+    if (!TRIGGER_FIRED_AFTER(trigger->tg_event))
+        ereport(ERROR, (errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+                        errmsg("index_table.enqueue() must be fired AFTER")));
+    const Captured *captured = FindCaptured(trigger->tg_relation);
+    if (!captured)
+        return PointerGetDatum(nullptr); // restored without what it belongs to
+    if (TRIGGER_FIRED_BY_TRUNCATE(trigger->tg_event)) {
+        Appender *appender = Begin(captured);
+        WritePack(appender);
+        End(appender);
+    } else if (TRIGGER_FIRED_FOR_ROW(trigger->tg_event))
+        EnqueueRow(trigger, captured);
+    else
+        EnqueueStatement(trigger, captured);
+    return PointerGetDatum(nullptr);
+}

@@ -1,0 +1,192 @@
+#include "outbox/outbox_table.h"
+
+#include "catalog/public.h"
+#include "core/public.h"
+
+namespace index_table {
+namespace {
+
+enum CapturedColumn { kTable = 1, kQueue, kIdentity, kColumns = kIdentity };
+
+constinit RelationCache cache = {};
+
+// An OID in the row of captured that an index finds.
+Oid ReadOid(const char *index, Oid value, int column) {
+    CatalogScan scan("captured", index, F_OIDEQ, ObjectIdGetDatum(value), AccessShareLock);
+    Oid oid = InvalidOid;
+    if (HeapTuple tuple = scan.Next()) {
+        bool isnull;
+        oid = DatumGetObjectId(scan.Get(tuple, column, &isnull));
+    }
+    scan.End();
+    return oid;
+}
+
+Datum *NamesIn(CatalogScan &scan, HeapTuple tuple, int *count) {
+    bool isnull;
+    Datum *names;
+    deconstruct_array(DatumGetArrayTypeP(scan.Get(tuple, kIdentity, &isnull)), NAMEOID, NAMEDATALEN,
+                      false, TYPALIGN_CHAR, &names, nullptr, count);
+    return names;
+}
+
+Datum ToArray(Datum *names, int count) {
+    return PointerGetDatum(
+        construct_array(names, count, NAMEOID, NAMEDATALEN, false, TYPALIGN_CHAR));
+}
+
+[[noreturn]] void RaiseUnfit(Oid captured, Oid queue) {
+    ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                    errmsg("queue \"%s\" does not fit table \"%s\"",
+                           OidIsValid(queue) ? get_rel_name(queue) : "?", get_rel_name(captured)),
+                    errhint("Call index_table.release() and index_table.capture() again, and "
+                            "repair the index tables.")));
+}
+
+const Captured *Load(Relation rel, Oid root, Oid queue_oid) {
+    List *names = CapturedIdentity(root);
+    Relation queue = try_relation_open(queue_oid, AccessShareLock);
+    if (!queue)
+        RaiseUnfit(root, queue_oid);
+    TupleDesc stored = RelationGetDescr(queue);
+    MemoryContext context =
+        AllocSetContextCreate(CurrentMemoryContext, "index_table captured", ALLOCSET_SMALL_SIZES);
+    Captured *captured = static_cast<Captured *>(MemoryContextAllocZero(context, sizeof(Captured)));
+    captured->cached = {.relid = RelationGetRelid(rel), .valid = true, .context = context};
+    captured->root = root;
+    captured->queue = queue_oid;
+    captured->sequence = compat::IdentitySequence(queue, kQueueNumber);
+    captured->identity_count = list_length(names);
+    captured->identity = static_cast<IdentityColumn *>(
+        MemoryContextAllocZero(context, sizeof(IdentityColumn) * list_length(names)));
+    if (!OidIsValid(captured->sequence) || stored->natts < kQueueIdentity - 1 + list_length(names))
+        RaiseUnfit(root, queue_oid);
+    for (int i = 0; i < list_length(names); i++) {
+        IdentityColumn *column = &captured->identity[i];
+        column->attno =
+            get_attnum(RelationGetRelid(rel), static_cast<const char *>(list_nth(names, i)));
+        column->type = get_element_type(TupleDescAttr(stored, kQueueIdentity - 1 + i)->atttypid);
+        if (column->attno <= 0 ||
+            TupleDescAttr(RelationGetDescr(rel), column->attno - 1)->atttypid != column->type)
+            RaiseUnfit(root, queue_oid);
+        get_typlenbyvalalign(column->type, &column->length, &column->by_value, &column->align);
+        captured->max_attno = Max(captured->max_attno, column->attno);
+    }
+    relation_close(queue, AccessShareLock);
+    PutCached(&cache, &captured->cached);
+    return captured;
+}
+
+} // namespace
+
+const Captured *FindCaptured(Relation rel) {
+    Oid relid = RelationGetRelid(rel);
+    if (CachedRelation *found = FindCached(&cache, relid))
+        return reinterpret_cast<Captured *>(found);
+    if (!OidIsValid(ExtensionSchema()))
+        return nullptr;
+    Oid root = CapturedRoot(relid);
+    return OidIsValid(root) ? Load(rel, root, QueueOf(root)) : nullptr;
+}
+
+Oid CapturedRoot(Oid relid) {
+    if (OidIsValid(QueueOf(relid)))
+        return relid;
+    Oid root = RootOf(relid);
+    return root != relid && OidIsValid(QueueOf(root)) ? root : InvalidOid;
+}
+
+Oid QueueOf(Oid captured) {
+    return ReadOid("captured_pkey", captured, kQueue);
+}
+
+Oid CapturedBy(Oid queue) {
+    return ReadOid("captured_queue_key", queue, kTable);
+}
+
+List *CapturedIdentity(Oid captured) {
+    CatalogScan scan("captured", "captured_pkey", F_OIDEQ, ObjectIdGetDatum(captured),
+                     AccessShareLock);
+    List *identity = NIL;
+    if (HeapTuple tuple = scan.Next()) {
+        int count;
+        Datum *names = NamesIn(scan, tuple, &count);
+        for (int i = 0; i < count; i++)
+            identity = lappend(identity, pstrdup(NameStr(*DatumGetName(names[i]))));
+    }
+    scan.End();
+    return identity;
+}
+
+List *ListCaptured() {
+    List *all = NIL;
+    CatalogScan scan("captured", nullptr, InvalidOid, 0, AccessShareLock);
+    while (HeapTuple tuple = scan.Next()) {
+        bool isnull;
+        all = lappend_oid(all, DatumGetObjectId(scan.Get(tuple, kTable, &isnull)));
+    }
+    scan.End();
+    return all;
+}
+
+void InsertCaptured(Oid captured, Oid queue, List *identity) {
+    int count = list_length(identity);
+    Datum *names = static_cast<Datum *>(palloc(sizeof(Datum) * count));
+    for (int i = 0; i < count; i++) {
+        Name name = static_cast<Name>(palloc0(NAMEDATALEN));
+        namestrcpy(name, static_cast<const char *>(list_nth(identity, i)));
+        names[i] = NameGetDatum(name);
+    }
+    Datum values[kColumns] = {ObjectIdGetDatum(captured), ObjectIdGetDatum(queue),
+                              ToArray(names, count)};
+    bool nulls[kColumns] = {};
+    Relation rel = table_open(ExtensionRelation("captured"), RowExclusiveLock);
+    CatalogTupleInsert(rel, heap_form_tuple(RelationGetDescr(rel), values, nulls));
+    table_close(rel, RowExclusiveLock);
+    CommandCounterIncrement();
+    CacheInvalidateRelcacheByRelid(captured);
+}
+
+void DeleteCaptured(Oid captured) {
+    CatalogScan scan("captured", "captured_pkey", F_OIDEQ, ObjectIdGetDatum(captured),
+                     RowExclusiveLock);
+    if (HeapTuple tuple = scan.Next())
+        CatalogTupleDelete(scan.relation, &tuple->t_self);
+    scan.End();
+    CommandCounterIncrement();
+}
+
+void RenameCapturedColumn(Oid captured, const char *from, const char *to) {
+    CatalogScan scan("captured", "captured_pkey", F_OIDEQ, ObjectIdGetDatum(captured),
+                     RowExclusiveLock);
+    if (HeapTuple tuple = scan.Next()) {
+        int count;
+        bool found = false;
+        Datum *names = NamesIn(scan, tuple, &count);
+        for (int i = 0; i < count; i++)
+            if (namestrcmp(DatumGetName(names[i]), from) == 0) {
+                Name name = static_cast<Name>(palloc0(NAMEDATALEN));
+                namestrcpy(name, to);
+                names[i] = NameGetDatum(name);
+                found = true;
+            }
+        if (found) {
+            Datum values[kColumns] = {};
+            bool nulls[kColumns] = {};
+            bool replace[kColumns] = {};
+            values[kIdentity - 1] = ToArray(names, count);
+            replace[kIdentity - 1] = true;
+            CatalogTupleUpdate(
+                scan.relation, &tuple->t_self,
+                heap_modify_tuple(tuple, RelationGetDescr(scan.relation), values, nulls, replace));
+        }
+    }
+    scan.End();
+    CommandCounterIncrement();
+}
+
+void InitializeCapturedCache() {
+    InitializeRelationCache(&cache, "index_table captured");
+}
+
+} // namespace index_table

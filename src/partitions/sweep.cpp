@@ -1,0 +1,202 @@
+// index_table.vacuum() and what its worker shares with it.
+#include "partitions/references.h"
+#include "catalog/public.h"
+#include "partitions/sweep.h"
+#include "core/public.h"
+#include "maintenance/public.h"
+
+namespace index_table {
+namespace {
+
+// Blocks of an index table that are looked through by one command.
+constexpr BlockNumber kBatchBlocks = 1024;
+
+void NoteStored(RemovedEntries *noted, Relation rel, TupleTableSlot *slot) {
+    int count = noted->table->column_count;
+    const AttrNumber *own = GetLiveColumns(rel, count);
+    Datum *values = static_cast<Datum *>(palloc(sizeof(Datum) * count));
+    bool *nulls = static_cast<bool *>(palloc(count));
+    for (int i = 0; i < count; i++)
+        values[i] = slot_getattr(slot, own[i], &nulls[i]);
+    NoteRemoved(noted, values, nulls);
+    pfree(values);
+    pfree(nulls);
+}
+
+// Deletes the entries in blocks [from, end) of an index table, or of a partition of one, that
+// `is_dead` says are, and notes them where that is wanted. Returns how many. Foreign keys do not
+// learn of it: they must not have pointed at them.
+template <typename Predicate>
+int64 DeleteEntries(const IndexTable *table, Relation rel, BlockNumber from, BlockNumber end,
+                    RemovedEntries *noted, bool just_note, Predicate is_dead) {
+    AttrNumber attno = GetLiveColumns(rel, table->column_count)[table->partition_position()];
+    MemoryContext context =
+        AllocSetContextCreate(CurrentMemoryContext, "index_table sweep", ALLOCSET_DEFAULT_SIZES);
+    MemoryContext caller = MemoryContextSwitchTo(context);
+    OwnerContext owner = EnterOwner(RelationOwner(table->base));
+    EntryWriter *writer = OpenWriter(table, false, context);
+    if (writer)
+        IgnoreReferences(writer);
+    ItemPointerData first, last;
+    ItemPointerSet(&first, from, 0);
+    ItemPointerSet(&last, end - 1, MaxOffsetNumber);
+    // A snapshot older than the entries would leave some of them behind.
+    Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
+    TupleTableSlot *slot = table_slot_create(rel, nullptr);
+    TableScanDesc scan = table_beginscan_tidrange(rel, snapshot, &first, &last);
+    int64 removed = 0;
+    while (writer && table_scan_getnextslot_tidrange(scan, ForwardScanDirection, slot)) {
+        bool isnull;
+        Datum number = slot_getattr(slot, attno, &isnull);
+        if (isnull || is_dead(DatumGetInt32(number))) {
+            if (noted)
+                NoteStored(noted, rel, slot);
+            if (!just_note)
+                removed += DeleteStoredEntry(writer, RelationGetRelid(rel), &slot->tts_tid);
+        }
+        CHECK_FOR_INTERRUPTS();
+    }
+    table_endscan(scan);
+    ExecDropSingleTupleTableSlot(slot);
+    UnregisterSnapshot(snapshot);
+    if (writer)
+        CloseWriter(writer);
+    LeaveOwner(owner);
+    MemoryContextSwitchTo(caller);
+    MemoryContextDelete(context);
+    return removed;
+}
+
+// The relations that hold the entries of an index table.
+List *StorageOf(Oid index_table) {
+    List *relations = NIL;
+    ListCell *cell;
+    foreach (cell, find_all_inheritors(index_table, NoLock, nullptr))
+        if (get_rel_relkind(lfirst_oid(cell)) == RELKIND_RELATION)
+            relations = lappend_oid(relations, lfirst_oid(cell));
+    return relations;
+}
+
+} // namespace
+
+void BeginSweep(Sweep *sweep, const IndexTable *table) {
+    *sweep = {.index_table = table->relid};
+    if (ListRetiredNumbers(table->relid) == NIL)
+        return;
+    // One at a time, like VACUUM.
+    LockRelationOid(table->relid, ShareUpdateExclusiveLock);
+    if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(table->relid)))
+        return; // dropped meanwhile
+    sweep->numbers = ListRetiredNumbers(table->relid);
+    sweep->relations = StorageOf(table->relid);
+}
+
+bool SweepBatch(Sweep *sweep, const IndexTable *table) {
+    if (sweep->relations == NIL)
+        return false;
+    Relation rel = try_relation_open(linitial_oid(sweep->relations), RowExclusiveLock);
+    BlockNumber blocks = rel ? RelationGetNumberOfBlocks(rel) : 0;
+    if (sweep->next_block >= blocks) {
+        sweep->relations = list_delete_first(sweep->relations);
+        sweep->next_block = 0;
+        if (rel)
+            relation_close(rel, NoLock);
+        return true;
+    }
+    BlockNumber end = sweep->next_block + Min(kBatchBlocks, blocks - sweep->next_block);
+    sweep->removed +=
+        DeleteEntries(table, rel, sweep->next_block, end, sweep->noted, false,
+                      [&](int32 number) { return list_member_int(sweep->numbers, number); });
+    sweep->next_block = end;
+    relation_close(rel, NoLock);
+    CHECK_FOR_INTERRUPTS();
+    return true;
+}
+
+void EndSweep(Sweep *sweep) {
+    ForgetRetiredNumbers(sweep->index_table, sweep->numbers);
+}
+
+int64 SweepEntries(const IndexTable *table, RemovedEntries *removed) {
+    Sweep sweep;
+    BeginSweep(&sweep, table);
+    sweep.noted = removed;
+    if (sweep.numbers == NIL)
+        return 0;
+    while (SweepBatch(&sweep, table))
+        ;
+    EndSweep(&sweep);
+    return sweep.removed;
+}
+
+namespace {
+
+template <typename Predicate>
+void DeleteEverywhere(const IndexTable *table, RemovedEntries *noted, bool just_note,
+                      Predicate is_dead) {
+    ListCell *cell;
+    foreach (cell, StorageOf(table->relid)) {
+        Relation rel = relation_open(lfirst_oid(cell), RowExclusiveLock);
+        if (BlockNumber blocks = RelationGetNumberOfBlocks(rel))
+            DeleteEntries(table, rel, 0, blocks, noted, just_note, is_dead);
+        relation_close(rel, NoLock);
+    }
+}
+
+} // namespace
+
+void RemoveDeadEntries(const IndexTable *table, RemovedEntries *removed) {
+    DeleteEverywhere(table, removed, false,
+                     [&](int32 number) { return !OidIsValid(FindPartition(table->base, number)); });
+}
+
+void RemoveEntriesOf(const IndexTable *table, List *numbers, RemovedEntries *removed,
+                     bool just_note) {
+    DeleteEverywhere(table, removed, just_note,
+                     [&](int32 number) { return list_member_int(numbers, number); });
+}
+
+namespace {
+
+// Whether the user may vacuum an index table and there is something to be done. Asks for no lock:
+// those of others need not be locked or looked at any further.
+bool IsOwnToSweep(Oid index_table) {
+    // One that is being built is locked until that is done.
+    return SearchSysCacheExists1(RELOID, ObjectIdGetDatum(index_table)) &&
+           compat::OwnsRelation(index_table) && ListRetiredNumbers(index_table) != NIL &&
+           !OidIsValid(RecordedLog(index_table));
+}
+
+int64 VacuumAll() {
+    List *wanted = NIL;
+    ListCell *base_cell, *cell;
+    foreach (base_cell, ListBases())
+        foreach (cell, ListIndexTables(lfirst_oid(base_cell)))
+            if (IsOwnToSweep(lfirst_oid(cell)))
+                wanted = lappend_oid(wanted, lfirst_oid(cell));
+    // Found before any is locked: finding one may lock its base table.
+    List *tables = NIL;
+    foreach (cell, wanted)
+        if (const IndexTable *table = FindIndexTable(lfirst_oid(cell)))
+            tables = lappend(tables, const_cast<IndexTable *>(table));
+    int64 removed = 0;
+    foreach (cell, tables)
+        removed += SweepEntries(static_cast<IndexTable *>(lfirst(cell)));
+    return removed;
+}
+
+} // namespace
+} // namespace index_table
+
+using namespace index_table;
+
+SQL_FUNCTION(index_table_vacuum) {
+    PreventCommandDuringRecovery("index_table.vacuum()");
+    FlushChanges();
+    if (PG_ARGISNULL(0))
+        PG_RETURN_INT64(VacuumAll());
+    // The base table is nobody's concern: it may be truncated before this transaction ends.
+    Oid relid = GetOwnIndexTable(PG_GETARG_OID(0))->relid;
+    LockRelationOid(relid, AccessShareLock);
+    PG_RETURN_INT64(SweepEntries(GetIndexTable(relid)));
+}

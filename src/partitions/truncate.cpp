@@ -1,0 +1,91 @@
+#include "partitions/truncate.h"
+
+#include "catalog/public.h"
+#include "maintenance/public.h"
+#include "partitions/references.h"
+#include "partitions/triggers.h"
+
+namespace index_table {
+
+namespace {
+
+void RenumberTruncated(Oid leaf) {
+    if (IsForeign(leaf))
+        NoteIntentOfAll(leaf);
+    RenumberReferenced(leaf);
+}
+
+} // namespace
+
+void FollowTruncate(List *foreign, List *numbers) {
+    ListCell *cell, *before;
+    forboth(cell, foreign, before, numbers) {
+        std::optional<PartitionNumber> number = FindPartitionNumber(lfirst_oid(cell));
+        if (number && number->id == lfirst_int(before))
+            RenumberTruncated(lfirst_oid(cell));
+    }
+    PrecedeShards();
+}
+
+namespace {
+
+// A session that loads a dump has not come to the end of it: what it creates in parallel with
+// others may be there before rows are.
+void SettleRestored(Oid relid) {
+    const Base *base = check_function_bodies ? FindBase(RootOf(relid)) : nullptr;
+    if (base)
+        SettleBeforeChange(base);
+}
+
+// Whether a relation's own trigger sees to it that it is renumbered.
+bool HasTruncateTrigger(Oid relid) {
+    Relation rel = relation_open(relid, NoLock);
+    const TriggerDesc *triggers = rel->trigdesc;
+    bool found =
+        triggers && std::any_of(triggers->triggers, triggers->triggers + triggers->numtriggers,
+                                [](const Trigger &trigger) {
+                                    return TRIGGER_FOR_TRUNCATE(trigger.tgtype) &&
+                                           trigger.tgenabled != TRIGGER_DISABLED &&
+                                           strcmp(trigger.tgname, kStatementTrigger) == 0;
+                                });
+    relation_close(rel, NoLock);
+    return found;
+}
+
+// Foreign tables have no TRUNCATE triggers on 15, nor where a dump of 15 was restored. TRUNCATE of
+// a partitioned table fires those of every partitioned table below it.
+void RenumberForeignChildren(Oid parent) {
+    ListCell *cell;
+    foreach (cell, find_inheritance_children(parent, NoLock))
+        if (IsForeign(lfirst_oid(cell)) && !HasTruncateTrigger(lfirst_oid(cell)))
+            RenumberTruncated(lfirst_oid(cell));
+}
+
+} // namespace
+
+} // namespace index_table
+
+using namespace index_table;
+
+SQL_FUNCTION(index_table_announce) {
+    if (!CALLED_AS_TRIGGER(fcinfo))
+        ereport(ERROR, (errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+                        errmsg("index_table.announce() was not called by the trigger manager")));
+    TriggerData *trigger = reinterpret_cast<TriggerData *>(fcinfo->context);
+    if (!TRIGGER_FIRED_BEFORE(trigger->tg_event) || !TRIGGER_FIRED_FOR_STATEMENT(trigger->tg_event))
+        ereport(ERROR, (errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+                        errmsg("index_table.announce() must be fired BEFORE, FOR EACH STATEMENT")));
+    Oid relid = RelationGetRelid(trigger->tg_relation);
+    if (!TRIGGER_FIRED_BY_TRUNCATE(trigger->tg_event)) {
+        SettleRestored(relid);
+        AnnounceStatement(relid);
+        return PointerGetDatum(nullptr);
+    }
+    FlushChanges();
+    // The function's own memory is reset sooner than what it belongs to.
+    PrecedeShardsAfter(MemoryContextGetParent(CurrentMemoryContext));
+    RenumberTruncated(relid);
+    if (trigger->tg_relation->rd_rel->relkind == RELKIND_PARTITIONED_TABLE)
+        RenumberForeignChildren(relid);
+    return PointerGetDatum(nullptr);
+}

@@ -1,0 +1,202 @@
+#include "plan/candidates.h"
+
+#include "maintenance/public.h"
+#include "exec/public.h"
+#include "plan/index_info.h"
+#include "plan/scan.h"
+
+namespace index_table {
+namespace {
+
+constexpr char kOwner = 0;
+
+// The B-tree whose first columns are the key, in its order. Null where users have dropped it.
+Relation OpenEntryIndex(Relation rel, const IndexTable *table, const AttrNumber *stored) {
+    ListCell *cell;
+    foreach (cell, RelationGetIndexList(rel)) {
+        Relation index = index_open(lfirst_oid(cell), AccessShareLock);
+        if (IsEntryIndex(index, table, stored))
+            return index;
+        index_close(index, AccessShareLock);
+    }
+    return nullptr;
+}
+
+// Whether the key begins with something that the columns can restrict or order, or they may imply
+// the predicate.
+bool IsReferenced(const IndexTable *table, const Bitmapset *columns) {
+    Bitmapset *first = ReferencedColumns(nullptr, table->key.columns[0]);
+    if (first && bms_is_subset(first, columns))
+        return true;
+    Bitmapset *predicate = nullptr;
+    pull_varattnos(reinterpret_cast<Node *>(table->predicate), 1, &predicate);
+    return predicate && bms_is_subset(predicate, columns);
+}
+
+// Rows of the base table: those of an index table that holds every row once, else what PostgreSQL
+// knows of the parent, else the most entries there are.
+double EstimateRows(const CandidateSet *set) {
+    double most = 0;
+    for (const Candidate &candidate : std::span(set->candidates, set->count)) {
+        if (candidate.table->key.multi_valued < 0 && !candidate.table->predicate)
+            return candidate.entries;
+        most = Max(most, candidate.entries);
+    }
+    HeapTuple tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(set->base->relid));
+    if (!HeapTupleIsValid(tuple))
+        return most;
+    float4 known = reinterpret_cast<Form_pg_class>(GETSTRUCT(tuple))->reltuples;
+    ReleaseSysCache(tuple);
+    return known > 0 ? known : most;
+}
+
+// Entries of an index table, and how much of it is all-visible.
+double EstimateEntries(Relation rel, double *visible) {
+    BlockNumber pages;
+    double entries = 0;
+    *visible = 0;
+    if (rel->rd_rel->relkind != RELKIND_PARTITIONED_TABLE) {
+        estimate_rel_size(rel, nullptr, &pages, &entries, visible);
+        return entries;
+    }
+    ListCell *cell;
+    foreach (cell, find_inheritance_children(RelationGetRelid(rel), AccessShareLock)) {
+        Relation child = table_open(lfirst_oid(cell), NoLock);
+        double count;
+        estimate_rel_size(child, nullptr, &pages, &count, visible);
+        entries += count;
+        table_close(child, NoLock);
+    }
+    return entries;
+}
+
+// An index table whose indexes are being offered.
+struct Offering {
+    PlannerInfo *root;
+    RelOptInfo *rel;
+    CandidateSet *set;
+    const IndexTable *table;
+    Relation entries;
+    double count; // of entries
+};
+
+Candidate *AddCandidate(const Offering &offering, const FurtherIndex *further) {
+    Candidate *candidate = &offering.set->candidates[offering.set->count++];
+    *candidate = {.table = offering.table,
+                  .further = further,
+                  .is_partitioned = offering.entries->rd_rel->relkind == RELKIND_PARTITIONED_TABLE,
+                  .entries = offering.count};
+    return candidate;
+}
+
+// Entries that lag behind their rows answer nothing by themselves.
+void RequireRows(Candidate *candidate, const CandidateSet *set) {
+    IndexOptInfo *info = candidate->info;
+    if (candidate->table->is_deferred && set->has_foreign)
+        std::fill(info->canreturn, info->canreturn + info->ncolumns, false);
+}
+
+void OfferEntryIndex(const Offering &offering) {
+    const AttrNumber *stored = StoredColumns(offering.table, offering.entries);
+    Relation index = stored ? OpenEntryIndex(offering.entries, offering.table, stored) : nullptr;
+    if (!index)
+        return;
+    Candidate *candidate = AddCandidate(offering, nullptr);
+    DescribeEntryIndex(candidate, offering.rel, index, stored);
+    RequireRows(candidate, offering.set);
+    index_close(index, NoLock);
+}
+
+void OfferFurtherIndex(const Offering &offering, const FurtherIndex &further) {
+    const CandidateSet *set = offering.set;
+    if (set->count > 0 && set->candidates[set->count - 1].info->indexoid == further.relid)
+        return; // it has become the entry index
+    Relation index = try_relation_open(further.relid, AccessShareLock);
+    if (!index)
+        return;
+    if (IsReady(offering.entries, index, &offering.root->glob->transientPlan)) {
+        Candidate *candidate = AddCandidate(offering, &further);
+        DescribeFurtherIndex(candidate, offering.rel, offering.entries, index);
+        RequireRows(candidate, offering.set);
+    }
+    relation_close(index, NoLock);
+}
+
+// Offers what of an index table's indexes the columns refer to.
+void Offer(Offering *offering, const FurtherIndexes *further, const Bitmapset *columns) {
+    bool by_key = IsReferenced(offering->table, columns);
+    auto is_referenced = [&](const FurtherIndex &index) { return IsReferenced(index, columns); };
+    if (!by_key && std::none_of(further->indexes, further->indexes + further->count, is_referenced))
+        return;
+    offering->entries = try_relation_open(offering->table->relid, AccessShareLock);
+    if (!offering->entries)
+        return;
+    double visible;
+    offering->count = EstimateEntries(offering->entries, &visible);
+    offering->rel->allvisfrac = Max(offering->rel->allvisfrac, visible);
+    if (by_key)
+        OfferEntryIndex(*offering);
+    for (const FurtherIndex &index : std::span(further->indexes, further->count))
+        if (is_referenced(index))
+            OfferFurtherIndex(*offering, index);
+    relation_close(offering->entries, NoLock);
+}
+
+} // namespace
+
+CandidateSet *GetCandidates(const RelOptInfo *rel) {
+    CandidateSet *set = static_cast<CandidateSet *>(rel->fdw_private);
+    return rel->rtekind == RTE_RELATION && !rel->fdwroutine && set && set->owner == &kOwner
+               ? set
+               : nullptr;
+}
+
+const Candidate *FindCandidate(const RelOptInfo *rel, const IndexOptInfo *info) {
+    if (CandidateSet *set = GetCandidates(rel))
+        for (const Candidate &candidate : std::span(set->candidates, set->count))
+            if (candidate.info->indexoid == info->indexoid)
+                return &candidate;
+    return nullptr;
+}
+
+Bitmapset *AllColumns(const RelOptInfo *rel) {
+    return bms_add_range(nullptr, 1 - FirstLowInvalidHeapAttributeNumber,
+                         rel->max_attr - FirstLowInvalidHeapAttributeNumber);
+}
+
+bool ServesScans(const IndexTable *table) {
+    return !OidIsValid(table->log) && IsTrusted(table) && IsIdentityUnique(table) &&
+           (!table->is_deferred || ReadsEventually());
+}
+
+bool ServesScans(const Base *base) {
+    return std::any_of(base->tables, base->tables + base->table_count,
+                       [](const IndexTable *table) { return ServesScans(table); });
+}
+
+CandidateSet *OfferCandidates(PlannerInfo *root, RelOptInfo *rel, const Base *base,
+                              const Bitmapset *columns) {
+    CandidateSet *set = static_cast<CandidateSet *>(palloc0(sizeof(CandidateSet)));
+    set->owner = &kOwner;
+    set->base = base;
+    set->has_foreign = HasForeignLeaves(base);
+    int capacity = 0;
+    for (const IndexTable *table : std::span(base->tables, base->table_count))
+        if (ServesScans(table))
+            capacity += 1 + GetFurtherIndexes(table)->count;
+    set->candidates = static_cast<Candidate *>(palloc0(sizeof(Candidate) * Max(1, capacity)));
+    for (const IndexTable *table : std::span(base->tables, base->table_count)) {
+        Offering offering = {.root = root, .rel = rel, .set = set, .table = table};
+        if (ServesScans(table))
+            Offer(&offering, GetFurtherIndexes(table), columns);
+    }
+    if (set->count == 0)
+        return nullptr;
+    rel->tuples = EstimateRows(set);
+    rel->pages = static_cast<BlockNumber>(rel->tuples * (RowWidth(base) + 28) / BLCKSZ) + 1;
+    for (const Candidate &candidate : std::span(set->candidates, set->count))
+        rel->indexlist = lappend(rel->indexlist, candidate.info);
+    return set;
+}
+
+} // namespace index_table

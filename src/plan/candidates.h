@@ -1,0 +1,52 @@
+// Index tables as PostgreSQL's planner sees them: indexes of the base table.
+#pragma once
+
+#include "catalog/public.h"
+
+namespace index_table {
+
+struct FurtherIndex;
+
+// An index of an index table offered to the planner for one reference to the base table.
+struct Candidate {
+    const IndexTable *table;
+    const FurtherIndex *further; // an index of the owner's; null: the B-tree over the key
+    IndexOptInfo *info;  // its columns: those of the B-tree by which order is told, then the rest
+    bool is_partitioned; // the index table itself: its entries come in no order
+    double entries;
+    // Where the key begins with many values for a row, the planner must not match clauses with the
+    // info: to it, its predicate is false. The true one:
+    List *predicate;
+};
+
+// What the planner's RelOptInfo of a base table carries in fdw_private.
+struct CandidateSet {
+    const void *owner; // tells it from what other extensions leave there
+    const Base *base;
+    int count;
+    Candidate *candidates;
+    double partitions; // estimate
+    bool has_foreign;  // some of them are foreign tables
+    double expected_rows;
+};
+
+// Null unless the planner scans this relation through index tables.
+CandidateSet *GetCandidates(const RelOptInfo *rel);
+const Candidate *FindCandidate(const RelOptInfo *rel, const IndexOptInfo *info);
+
+// Whether plain SELECTs may use an index table at all: it is in step at every commit, and an entry
+// leads to one row.
+bool ServesScans(const IndexTable *table);
+bool ServesScans(const Base *base);
+
+// Offers those index tables of a base table whose key begins with something that `columns` (offset
+// as pull_varattnos does) can restrict or order, and their owners' indexes over such. Locks them
+// with AccessShareLock until the end of the transaction, as the planner locks indexes. Sets the
+// size of `rel` from theirs. Null where there is none.
+CandidateSet *OfferCandidates(PlannerInfo *root, RelOptInfo *rel, const Base *base,
+                              const Bitmapset *columns);
+
+// All columns of the relation.
+Bitmapset *AllColumns(const RelOptInfo *rel);
+
+} // namespace index_table

@@ -1,0 +1,292 @@
+// The early decision. PostgreSQL opens and plans every partition of a partitioned table before it
+// looks at indexes, so whether an index table serves a query is decided before: the planner hook
+// marks the base tables of a query as if they were plain tables, and when the planner asks about
+// one (get_relation_info_hook; quals are simplified and views are resolved by then) it either stays
+// so, with the index tables as its indexes, or becomes a partitioned table again.
+#include "plan/planner.h"
+
+#include "core/public.h"
+#include "plan/candidates.h"
+#include "plan/clauses.h"
+#include "plan/estimate.h"
+#include "plan/row_identity.h"
+#include "exec/public.h"
+#include "plan/scan.h"
+
+namespace index_table {
+namespace {
+
+constinit PlanningState planning = {};
+
+// --- Marking -----------------------------------------------------------------
+
+// A marked reference looks like ONLY of a plain table, which a partitioned table never does.
+void Mark(RangeTblEntry *rte) {
+    rte->inh = false;
+    rte->relkind = RELKIND_RELATION;
+    planning.has_marks = true;
+}
+
+void Unmark(RangeTblEntry *rte) {
+    rte->inh = true;
+    rte->relkind = RELKIND_PARTITIONED_TABLE;
+}
+
+bool MarkQuery(Query *query);
+
+bool MarkSublinks(Node *node, void *context) {
+    if (!node)
+        return false;
+    if (IsA(node, Query))
+        return MarkQuery(reinterpret_cast<Query *>(node));
+    return compat::WalkExpression(node, MarkSublinks, context);
+}
+
+// Whether the rows that a query changes may be found through index tables.
+bool MayMarkTarget(const Query *query) {
+    switch (query->commandType) {
+    case CMD_UPDATE:
+    case CMD_DELETE:
+        return CanChangeRows();
+    case CMD_MERGE:
+        return CanChangeRows() && !compat::LooksAtUnmatchedTargets(query);
+    default:
+        return false;
+    }
+}
+
+bool MarkQuery(Query *query) {
+    bool marks_target = MayMarkTarget(query);
+    ListCell *cell;
+    int index = 0;
+    foreach (cell, query->rtable) {
+        RangeTblEntry *rte = lfirst_node(RangeTblEntry, cell);
+        index++;
+        if (rte->rtekind == RTE_SUBQUERY) {
+            MarkQuery(rte->subquery);
+            continue;
+        }
+        if (rte->rtekind != RTE_RELATION || !rte->inh || rte->tablesample ||
+            rte->relkind != RELKIND_PARTITIONED_TABLE ||
+            (index == query->resultRelation && !marks_target))
+            continue;
+        const Base *base = FindBase(rte->relid);
+        if (base && ServesScans(base))
+            Mark(rte);
+    }
+    foreach (cell, query->cteList)
+        MarkSublinks(lfirst_node(CommonTableExpr, cell)->ctequery, nullptr);
+    if (query->hasSubLinks)
+        compat::WalkQuery(query, MarkSublinks, static_cast<void *>(nullptr),
+                          QTW_IGNORE_RT_SUBQUERIES | QTW_IGNORE_CTE_SUBQUERIES);
+    return false;
+}
+
+// --- Deciding ----------------------------------------------------------------
+
+// Columns other than a row's own, its ctid and tableoid, are not to be had through an index table;
+// of rows in foreign partitions the ctid neither.
+bool NeedsSystemColumns(PlannerInfo *root, RangeTblEntry *rte, Index relid, bool has_foreign) {
+    Bitmapset *columns = bms_copy(compat::SelectedColumns(root, rte));
+    pull_varattnos(reinterpret_cast<Node *>(rte->securityQuals), relid, &columns);
+    for (int member = -1; (member = bms_next_member(columns, member)) >= 0;) {
+        int attno = member + FirstLowInvalidHeapAttributeNumber;
+        if (attno >= 0)
+            return false;
+        if (attno != TableOidAttributeNumber &&
+            (has_foreign || attno != SelfItemPointerAttributeNumber))
+            return true;
+    }
+    return false;
+}
+
+// Whether a reference is one that index tables can serve.
+bool MayServe(const RelOptInfo *rel, const RangeTblEntry *rte) {
+    return rel->reloptkind == RELOPT_BASEREL && !rte->tablesample;
+}
+
+// The planner answers min() and max() by queries of their own, planned by now: where index tables
+// serve those, this one, which it will not run, need not be planned over every partition.
+bool IsAnsweredByMinMax(PlannerInfo *root, Index relid) {
+    bool found = false;
+    ListCell *rel_cell, *path_cell, *cell;
+    foreach (rel_cell, root->upper_rels[UPPERREL_GROUP_AGG])
+        foreach (path_cell, lfirst_node(RelOptInfo, rel_cell)->pathlist) {
+            if (!IsA(lfirst(path_cell), MinMaxAggPath))
+                continue;
+            found = true;
+            foreach (cell, lfirst_node(MinMaxAggPath, path_cell)->mmaggregates) {
+                PlannerInfo *subroot = lfirst_node(MinMaxAggInfo, cell)->subroot;
+                RelOptInfo *rel = subroot->simple_rel_array[relid];
+                if (!rel || !GetCandidates(rel))
+                    return false;
+            }
+        }
+    return found;
+}
+
+CandidateSet *Decide(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte) {
+    const Base *base = MayServe(rel, rte) ? FindBase(rte->relid) : nullptr;
+    if (!base)
+        return nullptr;
+    bool has_foreign = HasForeignLeaves(base);
+    // PostgreSQL has the foreign data wrapper change and lock rows of foreign partitions.
+    if (has_foreign && GetRowUse(root, rel->relid) != RowUse::Read)
+        return nullptr;
+    if (NeedsSystemColumns(root, rte, rel->relid, has_foreign))
+        return nullptr;
+    if (IsAnsweredByMinMax(root, rel->relid))
+        return OfferCandidates(root, rel, base, AllColumns(rel));
+    for (const IndexTable *table : std::span(base->tables, base->table_count))
+        planning.considered = list_append_unique_oid(planning.considered, table->relid);
+    Clauses clauses = CollectClauses(root, rel->relid);
+    CandidateSet *set = OfferCandidates(root, rel, base, clauses.columns);
+    if (!set || !IsWorthwhile(root, rel, set, &clauses))
+        return nullptr;
+    ApplyMergedClauses(&clauses);
+    return set;
+}
+
+// Undoes the mark: the planner learns what it would have learnt without it.
+void PlanNatively(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte) {
+    Unmark(rte);
+    DropRowIdentity(root, rel->relid);
+    rel->pages = 0;
+    rel->tuples = 0;
+    rel->allvisfrac = 0;
+    rel->fdw_private = nullptr;
+    // Foreign keys are of no use to the parent of an inheritance tree.
+    List *foreign_keys = NIL;
+    ListCell *cell;
+    foreach (cell, root->fkey_list)
+        if (lfirst_node(ForeignKeyOptInfo, cell)->con_relid != rel->relid)
+            foreign_keys = lappend(foreign_keys, lfirst(cell));
+    root->fkey_list = foreign_keys;
+    GetNativeInfo(root, rte->relid, rel);
+}
+
+// Forgets what the planner has learnt of a table's partitions.
+void ForgetPartitions(RelOptInfo *rel) {
+    rel->part_scheme = nullptr;
+    rel->nparts = -1;
+    rel->boundinfo = nullptr;
+    rel->partition_qual = NIL;
+    rel->partexprs = nullptr;
+    rel->nullable_partexprs = nullptr;
+}
+
+// References that were not there to be marked: functions that were replaced by their queries bring
+// them. They cost what they cost natively, once a session, to look at the partitions.
+bool MarkLate(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte) {
+    bool may_mark = rte->relkind == RELKIND_PARTITIONED_TABLE && !planning.is_asking_natively &&
+                    MayServe(rel, rte) && GetRowUse(root, rel->relid) != RowUse::Change;
+    const Base *base = may_mark ? FindBase(rte->relid) : nullptr;
+    if (!base || !ServesScans(base))
+        return false;
+    Mark(rte);
+    ForgetPartitions(rel);
+    return true;
+}
+
+// --- After planning ----------------------------------------------------------
+
+// The index tables that a plan reads become entries of its range table: a cached plan then locks
+// them before it is found valid, as it does the base tables.
+void LockWithPlan(PlannedStmt *plan) {
+    ListCell *cell;
+    foreach (cell, planning.used) {
+        if (const IndexTable *table = FindIndexTable(lfirst_oid(cell)))
+            WaitForTruncations(table->base);
+        plan->relationOids = list_append_unique_oid(plan->relationOids, lfirst_oid(cell));
+        RangeTblEntry *rte = makeNode(RangeTblEntry);
+        rte->rtekind = RTE_RELATION;
+        rte->relid = lfirst_oid(cell);
+        rte->relkind = get_rel_relkind(rte->relid);
+        rte->rellockmode = AccessShareLock;
+        rte->eref = makeAlias(get_rel_name(rte->relid), NIL);
+        compat::AppendRelation(plan, rte);
+    }
+}
+
+// An index that is made or dropped on an index table may make another plan the better one.
+void WatchIndexTables(PlannedStmt *plan) {
+    plan->relationOids = list_concat_unique_oid(plan->relationOids, planning.considered);
+}
+
+// References that the planner never came to, in parts of the query that cannot yield rows.
+void UnmarkRest(PlannedStmt *plan) {
+    ListCell *cell;
+    foreach (cell, plan->rtable) {
+        RangeTblEntry *rte = lfirst_node(RangeTblEntry, cell);
+        if (IsMarked(rte))
+            Unmark(rte);
+    }
+}
+
+} // namespace
+
+PlanningState CurrentPlanning() {
+    return planning;
+}
+
+void BeginPlanning(Query *query, int options) {
+    planning = {};
+    // A cursor of SQL may be used in WHERE CURRENT OF, which looks for the partition's own scan.
+    planning.is_active =
+        GetScanPolicy() != ScanPolicy::Off && !(options & CURSOR_OPT_FAST_PLAN) && IsInstalled();
+    if (planning.is_active)
+        MarkQuery(query);
+}
+
+void FinishPlan(PlannedStmt *plan) {
+    if (!planning.has_marks)
+        return;
+    UnmarkRest(plan);
+    LockWithPlan(plan);
+    WatchIndexTables(plan);
+}
+
+void EndPlanning(const PlanningState &outer) {
+    planning = outer;
+}
+
+void OfferIndexTables(PlannerInfo *root, bool inhparent, RelOptInfo *rel) {
+    if (!planning.is_active)
+        return;
+    RangeTblEntry *rte = root->simple_rte_array[rel->relid];
+    if (inhparent ? !MarkLate(root, rel, rte) : !IsMarked(rte))
+        return;
+    rel->indexlist = NIL; // the partitioned indexes of the parent
+    CandidateSet *set = Decide(root, rel, rte);
+    if (!set) {
+        PlanNatively(root, rel, rte);
+        return;
+    }
+    rel->fdw_private = set;
+    AddRowIdentity(root, rel->relid, rte);
+}
+
+bool IsPlanningScans() {
+    return planning.has_marks;
+}
+
+void NoteUse(const IndexTable *table) {
+    planning.used = list_append_unique_oid(planning.used, table->relid);
+}
+
+void GetNativeInfo(PlannerInfo *root, Oid relid, RelOptInfo *rel) {
+    planning.is_asking_natively = true;
+    get_relation_info(root, relid, true, rel);
+    planning.is_asking_natively = false;
+}
+
+bool IsMarked(const RangeTblEntry *rte) {
+    return planning.has_marks && rte->rtekind == RTE_RELATION && !rte->inh &&
+           rte->relkind == RELKIND_RELATION &&
+           get_rel_relkind(rte->relid) == RELKIND_PARTITIONED_TABLE;
+}
+
+void RestoreRelationKind(RangeTblEntry *rte) {
+    rte->relkind = RELKIND_PARTITIONED_TABLE;
+}
+} // namespace index_table

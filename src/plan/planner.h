@@ -1,0 +1,40 @@
+#pragma once
+
+#include "catalog/public.h"
+
+namespace index_table {
+
+// Whether a query is being planned in which base tables are, or were, marked.
+bool IsPlanningScans();
+
+// Whether a range table entry is marked: planned as a plain table for now.
+bool IsMarked(const RangeTblEntry *rte);
+// The planner has made its paths for a marked entry: what executes it is told the truth.
+void RestoreRelationKind(RangeTblEntry *rte);
+
+// What the planner would know of the parent of partitions.
+void GetNativeInfo(PlannerInfo *root, Oid relid, RelOptInfo *rel);
+
+// The plan being made reads an index table.
+void NoteUse(const IndexTable *table);
+
+// What is known of the query being planned. Planning may plan again, and go on after an error:
+// functions are simplified by running them.
+struct PlanningState {
+    bool is_active;          // base tables may be scanned through index tables
+    bool has_marks;          // a reference is marked, or was: without one there is nothing to do
+    bool is_asking_natively; // the planner is being asked about a partitioned table as such
+    List *used;              // index tables that the plan being made reads
+    List *considered;        // those that would be looked at if it were made again
+};
+// What EndPlanning() is to be given, also after an error.
+PlanningState CurrentPlanning();
+// Before a query is planned: marks its references to base tables. Afterwards the plan is finished.
+void BeginPlanning(Query *query, int options);
+void FinishPlan(PlannedStmt *plan);
+void EndPlanning(const PlanningState &outer);
+
+// After the planner has learnt of a relation: offers it the indexes of index tables.
+void OfferIndexTables(PlannerInfo *root, bool inhparent, RelOptInfo *rel);
+
+} // namespace index_table

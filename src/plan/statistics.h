@@ -1,0 +1,15 @@
+// Statistics that the planner would read of partitions, of base tables that are planned as one
+// table.
+#pragma once
+
+#include "pg.h"
+
+namespace index_table {
+
+// True, with `statistics` filled, where index tables know better than PostgreSQL.
+bool FindRelationStatistics(PlannerInfo *root, RangeTblEntry *rte, AttrNumber attno,
+                            VariableStatData *statistics);
+bool FindIndexStatistics(PlannerInfo *root, Oid index, AttrNumber attno,
+                         VariableStatData *statistics);
+
+} // namespace index_table

@@ -1,7 +1,0 @@
-#pragma once
-
-namespace index_table {
-
-void InitializePaths();
-
-} // namespace index_table

@@ -1,7 +1,0 @@
-#pragma once
-
-namespace index_table {
-
-void InitializeScanStatistics();
-
-} // namespace index_table
