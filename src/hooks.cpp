@@ -186,7 +186,7 @@ void OnTransactionEnd(XactEvent event, void *) {
         return;
     }
     AtEOXactChangeBuffers();
-    AtEOXactClaims();
+    AtEOXactSpeculation();
     AtEOXactRechecks();
     AtEOXactOwnEntries();
     AtEOXactStatements();
@@ -206,7 +206,7 @@ void OnSubTransactionEnd(SubXactEvent event, SubTransactionId, SubTransactionId,
     bool commits = event == SUBXACT_EVENT_COMMIT_SUB;
     int level = GetCurrentTransactionNestLevel();
     AtEOSubXactChangeBuffers(commits, level);
-    AtEOSubXactClaims(commits, level);
+    AtEOSubXactSpeculation(commits, level);
     AtEOSubXactCommands(commits, level);
     AtEOSubXactSnapshotChecks(commits, level);
     AtEOSubXactConnections(commits, level);

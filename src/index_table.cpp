@@ -25,7 +25,7 @@ void _PG_init(void) {
     index_table::InitializeShardAccess();
     index_table::InitializeOnlineBuild();
     index_table::InitializeWorker();
-    index_table::InitializeCapturedCache();
+    index_table::InitializeOutboxCache();
     index_table::InitializeDrain();
     index_table::InitializeDrainWorker();
     index_table::InitializePlanning();

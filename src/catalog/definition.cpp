@@ -157,7 +157,7 @@ void ForgetIncludedColumns(Oid base) {
 }
 
 // The transaction is that of the definition's row: a new version of it will do.
-void NoteBuild(Oid relid) {
+void RecordBuild(Oid relid) {
     // Partitions may join in different places of the tree at a time, under no lock in common.
     LockDatabaseObject(RelationRelationId, relid, 0, ExclusiveLock);
     CatalogScan scan("definition", "definition_pkey", F_OIDEQ, ObjectIdGetDatum(relid),
@@ -204,7 +204,7 @@ void SetState(Oid relid, TableState state) {
 // Snapshots that see the definition's row see what was built: a new version of it.
 void SetLog(Oid relid, Oid log) {
     StoreLog(relid, log);
-    NoteBuild(relid);
+    RecordBuild(relid);
 }
 
 void SetMaintenance(Oid relid, bool deferred) {
@@ -226,7 +226,7 @@ List *ListLoadedPartitions(Oid relid) {
     return ListNumbers("loaded_partition", "loaded_partition_pkey", relid);
 }
 
-void NoteLoadedPartition(Oid relid, int32 partition_id) {
+void RecordLoadedPartition(Oid relid, int32 partition_id) {
     Datum values[] = {ObjectIdGetDatum(relid), Int32GetDatum(partition_id)};
     bool nulls[2] = {};
     InsertRow("loaded_partition", values, nulls);

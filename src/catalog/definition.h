@@ -25,7 +25,7 @@ struct CopiedColumn {
     int position; // among the live columns of the index table, from 0
 };
 
-struct FurtherIndexes;
+struct OwnerIndexes;
 
 // Whether an index table holds what it should, as the column state of index_table.definition says.
 enum class TableState : char {
@@ -61,12 +61,12 @@ struct IndexTable {
     int include_count;
     CopiedColumn *include;
     int copied_count;
-    CopiedColumn *copied;          // the columns after partition_id, in order
-    int column_count;              // of an entry
-    Oid *types;                    // of its columns
-    Var **base_columns;            // by position; null: an expression, or partition_id
-    const AttrNumber *stored;      // attribute numbers by position; null: see StoredColumns()
-    const FurtherIndexes *further; // its owner's indexes; null: see GetFurtherIndexes()
+    CopiedColumn *copied;              // the columns after partition_id, in order
+    int column_count;                  // of an entry
+    Oid *types;                        // of its columns
+    Var **base_columns;                // by position; null: an expression, or partition_id
+    const AttrNumber *stored;          // attribute numbers by position; null: see StoredColumns()
+    const OwnerIndexes *owner_indexes; // its owner's indexes; null: see GetOwnerIndexes()
     // For execution: planned expressions.
     Expr **key_exprs;   // per key column, of expr; null for a plain column
     Expr **per_element; // per key column
@@ -87,7 +87,7 @@ struct Base {
     IndexTable **tables;
     bool has_restored;   // some are in that state
     bool has_damaged;    // likewise
-    bool has_retired;    // entries of dead partition numbers may be stored
+    bool has_retired;    // entries of retired partition numbers may be stored
     int partition_count; // of the first ones counted; see CountPartitions
     int counted_to;
     bool has_foreign; // see HasForeignLeaves
@@ -162,7 +162,7 @@ uint64 CacheGeneration();
 void Invalidate(Oid base);
 
 // Writers. Callers hold at least ShareRowExclusiveLock on the base table (a lock on the leaf that
-// excludes writers suffices for AddPartition, RetirePartition, RenumberPartition and NoteBuild).
+// excludes writers suffices for AddPartition, RetirePartition, RenumberPartition and RecordBuild).
 void InsertDefinition(const Definition &definition, TableState state);
 void DeleteDefinition(Oid relid);
 // Adds a new column of the base table to the included columns of an index table. False, with
@@ -172,7 +172,7 @@ bool AppendIncludedColumn(Oid relid, AttrNumber attno);
 void SetState(Oid relid, TableState state);
 // Notes that this transaction wrote entries of rows that it did not: snapshots that do not see it
 // are not served by the index table.
-void NoteBuild(Oid relid);
+void RecordBuild(Oid relid);
 // Sets where changes go while the index table is being built; InvalidOid: it is complete from now
 // on, for snapshots that see this transaction.
 void SetLog(Oid relid, Oid log);
@@ -182,7 +182,7 @@ void SetMaintenance(Oid relid, bool deferred);
 bool HasImmediate(Oid base);
 // The partition numbers whose rows an index table being built has, a list of integers.
 List *ListLoadedPartitions(Oid relid);
-void NoteLoadedPartition(Oid relid, int32 partition_id);
+void RecordLoadedPartition(Oid relid, int32 partition_id);
 void ForgetLoadedPartitions(Oid relid);
 // Takes dropped columns of a base table out of the included columns of its index tables.
 void ForgetIncludedColumns(Oid base);
@@ -197,7 +197,7 @@ void SkipNumbers();
 // partition waits for their locks, and takes its snapshot then; one that opens partitions as it
 // goes on would miss what those transactions have put in the place of the truncated rows.
 void WaitForTruncations(Oid base);
-// Numbers out of use of which an index table may still store entries, a list of integers. A vacuum
+// Retired numbers of which an index table may still store entries, a list of integers. A vacuum
 // of the index table has removed those of `numbers`.
 List *ListRetiredNumbers(Oid index_table);
 void ForgetRetiredNumbers(Oid index_table, List *numbers);

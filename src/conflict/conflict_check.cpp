@@ -6,7 +6,7 @@
 
 namespace index_table {
 
-struct ConflictJudge {
+struct ConflictCheck {
     EState *estate;
     List *tables;
     Relation base;
@@ -32,14 +32,14 @@ Datum Stored(const IndexTable *table, TupleTableSlot *entry, int position, bool 
 }
 
 // Whether a row still has the key of an entry.
-bool HasKey(ConflictJudge *judge, const IndexTable *table, OpenLeaf *leaf, TupleTableSlot *entry) {
+bool HasKey(ConflictCheck *check, const IndexTable *table, OpenLeaf *leaf, TupleTableSlot *entry) {
     if (!leaf->attached) {
         const Leaf *known = FindLeaf(leaf->rel);
-        MemoryContext caller = MemoryContextSwitchTo(judge->estate->es_query_cxt);
+        MemoryContext caller = MemoryContextSwitchTo(check->estate->es_query_cxt);
         for (int i = 0; known && i < known->table_count; i++)
             if (known->tables[i].table->relid == table->relid)
                 leaf->attached =
-                    MakeEntryMaker(&known->tables[i], leaf->partition_id, judge->context);
+                    MakeEntryMaker(&known->tables[i], leaf->partition_id, check->context);
         MemoryContextSwitchTo(caller);
         if (!leaf->attached)
             return true;
@@ -59,55 +59,56 @@ bool HasKey(ConflictJudge *judge, const IndexTable *table, OpenLeaf *leaf, Tuple
                      }
                      found = found || same;
                  });
-    ResetExprContext(judge->context);
+    ResetExprContext(check->context);
     return found;
 }
 
 // Puts the row of an entry, as it is now, into the leaf's slot; false where there is none.
-bool FindRow(ConflictJudge *judge, LeafReader *reader, OpenLeaf *leaf, TupleTableSlot *entry) {
+bool FindRow(ConflictCheck *check, LeafReader *reader, OpenLeaf *leaf, TupleTableSlot *entry) {
     const IndexTable *table = reader->table;
     Datum *values = palloc_array(Datum, table->identity_count);
     bool *nulls = palloc_array(bool, table->identity_count);
     for (int i = 0; i < table->identity_count; i++)
         values[i] = Stored(table, entry, table->identity[i].position, &nulls[i]);
-    reader->snapshot = &judge->dirty;
+    reader->snapshot = &check->dirty;
     SeekRows(reader, leaf, values, nulls);
     bool found = NextRow(reader, leaf);
-    reader->snapshot = judge->estate->es_snapshot;
+    reader->snapshot = check->estate->es_snapshot;
     return found;
 }
 
 } // namespace
 
-ConflictJudge *MakeConflictJudge(Oid base, List *tables, EState *estate) {
-    ConflictJudge *judge = palloc0_object(ConflictJudge);
-    judge->estate = estate;
-    judge->tables = tables;
-    judge->looks_at_rows = IsolationUsesXactSnapshot() || ChangesElsewhere(estate, base);
-    if (!judge->looks_at_rows)
-        return judge;
-    judge->base = table_open(base, AccessShareLock);
-    judge->context = CreateExprContext(estate);
-    InitDirtySnapshot(judge->dirty);
-    judge->readers = palloc0_array(LeafReader, list_length(tables));
+ConflictCheck *MakeConflictCheck(Oid base, List *tables, EState *estate) {
+    ConflictCheck *check = palloc0_object(ConflictCheck);
+    check->estate = estate;
+    check->tables = tables;
+    check->looks_at_rows = IsolationUsesXactSnapshot() || ChangesElsewhere(estate, base);
+    if (!check->looks_at_rows)
+        return check;
+    check->base = table_open(base, AccessShareLock);
+    check->context = CreateExprContext(estate);
+    InitDirtySnapshot(check->dirty);
+    check->readers = palloc0_array(LeafReader, list_length(tables));
     for (int i = 0; i < list_length(tables); i++)
-        BeginLeafReader(&judge->readers[i], static_cast<const IndexTable *>(list_nth(tables, i)),
-                        judge->base, estate->es_snapshot, AccessShareLock);
-    return judge;
+        BeginLeafReader(&check->readers[i], static_cast<const IndexTable *>(list_nth(tables, i)),
+                        check->base, estate->es_snapshot, AccessShareLock);
+    return check;
 }
 
-void EndConflictJudge(ConflictJudge *judge) {
-    if (!judge->looks_at_rows)
+void EndConflictCheck(ConflictCheck *check) {
+    if (!check->looks_at_rows)
         return;
-    for (LeafReader &reader : std::span(judge->readers, list_length(judge->tables)))
+    for (LeafReader &reader : std::span(check->readers, list_length(check->tables)))
         EndLeafReader(&reader);
-    table_close(judge->base, NoLock);
+    table_close(check->base, NoLock);
 }
 
-Conflict JudgeConflict(ConflictJudge *judge, Claims *claims, int number, TupleTableSlot *entry) {
-    if (!judge->looks_at_rows)
+Conflict CheckConflict(ConflictCheck *check, SpeculativeEntries *speculative, int number,
+                       TupleTableSlot *entry) {
+    if (!check->looks_at_rows)
         return Conflict::Real;
-    LeafReader *reader = &judge->readers[number];
+    LeafReader *reader = &check->readers[number];
     const IndexTable *table = reader->table;
     bool isnull;
     Datum partition = Stored(table, entry, table->partition_position(), &isnull);
@@ -116,20 +117,20 @@ Conflict JudgeConflict(ConflictJudge *judge, Claims *claims, int number, TupleTa
         return Conflict::Unsettled; // it has just been truncated or dropped
     if (!leaf || !leaf->index || !table->identity_is_unique)
         return Conflict::Real; // nothing tells its row
-    if (!FindRow(judge, reader, leaf, entry))
-        return IsStillStored(claims, number, entry) ? Conflict::Leaving : Conflict::Unsettled;
+    if (!FindRow(check, reader, leaf, entry))
+        return IsStillStored(speculative, number, entry) ? Conflict::Leaving : Conflict::Unsettled;
     TransactionId other =
-        TransactionIdIsValid(judge->dirty.xmin) ? judge->dirty.xmin : judge->dirty.xmax;
+        TransactionIdIsValid(check->dirty.xmin) ? check->dirty.xmin : check->dirty.xmax;
     if (TransactionIdIsValid(other)) {
         ItemPointerData tid = leaf->slot->tts_tid;
         ExecClearTuple(leaf->slot);
         XactLockTableWait(other, leaf->rel, &tid, XLTW_InsertIndex);
         return Conflict::Unsettled;
     }
-    if (!HasKey(judge, table, leaf, entry))
-        return IsStillStored(claims, number, entry) ? Conflict::Leaving : Conflict::Unsettled;
+    if (!HasKey(check, table, leaf, entry))
+        return IsStillStored(speculative, number, entry) ? Conflict::Leaving : Conflict::Unsettled;
     if (IsolationUsesXactSnapshot())
-        CheckConflictIsVisible(leaf->rel, leaf->slot, judge->estate->es_snapshot);
+        CheckConflictIsVisible(leaf->rel, leaf->slot, check->estate->es_snapshot);
     ExecClearTuple(leaf->slot);
     return Conflict::Real;
 }

@@ -11,15 +11,16 @@ enum class Conflict {
     Unsettled, // the row is being changed, or has just been: look again
 };
 
-struct ConflictJudge;
+struct ConflictCheck;
 
 // For one statement. In the current memory context, as long as the query.
-ConflictJudge *MakeConflictJudge(Oid base, List *tables, EState *estate);
-void EndConflictJudge(ConflictJudge *judge);
+ConflictCheck *MakeConflictCheck(Oid base, List *tables, EState *estate);
+void EndConflictCheck(ConflictCheck *check);
 
-// Judges an entry that FindConflict found. Raises 40001 where the isolation level forbids to act
+// Checks an entry that FindConflict found. Raises 40001 where the isolation level forbids to act
 // upon a row that the statement's snapshot does not show.
-Conflict JudgeConflict(ConflictJudge *judge, Claims *claims, int table, TupleTableSlot *entry);
+Conflict CheckConflict(ConflictCheck *check, SpeculativeEntries *speculative, int table,
+                       TupleTableSlot *entry);
 
 // Raises 40001 for a row that the snapshot does not show, unless this transaction has inserted it.
 void CheckConflictIsVisible(Relation rel, TupleTableSlot *row, Snapshot snapshot);

@@ -11,18 +11,18 @@ namespace {
 
 CustomExecMethods exec_methods;
 
-struct ConflictCheck {
+struct ConflictNode {
     CustomScanState css;
     ModifyTableState *modify; // the node above, found when the query has been started
     List *tables;             // of IndexTable
-    Claims *claims;
-    ConflictJudge *judge;
+    SpeculativeEntries *speculative;
+    ConflictCheck *check;
     ExprContext *context; // for keys and predicates
 };
 
 // A partition that rows are inserted into: what its trigger has to know.
 struct CheckedLeaf {
-    ConflictCheck *check;
+    ConflictNode *self;
     ResultRelInfo *relinfo;
     EntryMaker **makers;       // by table; null: the partition is not in it
     TupleTableSlot *generated; // the row with its generated columns; null: it has none
@@ -35,20 +35,20 @@ struct Wanted {
     HeapTuple entry;
 };
 
-ConflictCheck *ToCheck(CustomScanState *node) {
-    return reinterpret_cast<ConflictCheck *>(node);
+ConflictNode *ToConflictNode(CustomScanState *node) {
+    return reinterpret_cast<ConflictNode *>(node);
 }
 
 void Link(CustomScanState *node, PlanState *parent) {
     if (IsA(parent, ModifyTableState))
-        ToCheck(node)->modify = reinterpret_cast<ModifyTableState *>(parent);
+        ToConflictNode(node)->modify = reinterpret_cast<ModifyTableState *>(parent);
 }
 
 // --- Checking a row ----------------------------------------------------------
 
 // What PostgreSQL checks before it looks for conflicts.
 void CheckRow(const CheckedLeaf *leaf, TupleTableSlot *row) {
-    EState *estate = leaf->check->modify->ps.state;
+    EState *estate = leaf->self->modify->ps.state;
     ResultRelInfo *relinfo = leaf->relinfo;
     Relation rel = relinfo->ri_RelationDesc;
     if (relinfo->ri_WithCheckOptions != NIL)
@@ -66,14 +66,14 @@ TupleTableSlot *CompleteRow(const CheckedLeaf *leaf, TupleTableSlot *row) {
         return row;
     ExecCopySlot(leaf->generated, row);
     leaf->generated->tts_tableOid = row->tts_tableOid;
-    ExecComputeStoredGenerated(leaf->relinfo, leaf->check->modify->ps.state, leaf->generated,
+    ExecComputeStoredGenerated(leaf->relinfo, leaf->self->modify->ps.state, leaf->generated,
                                CMD_INSERT);
     return leaf->generated;
 }
 
 // Whether the row conflicts with one in its own partition.
 bool ConflictsLocally(const CheckedLeaf *leaf, TupleTableSlot *row) {
-    EState *estate = leaf->check->modify->ps.state;
+    EState *estate = leaf->self->modify->ps.state;
     ItemPointerData tid;
     if (compat::CheckIndexConstraints(leaf->relinfo, row, estate, &tid))
         return false;
@@ -86,13 +86,13 @@ bool ConflictsLocally(const CheckedLeaf *leaf, TupleTableSlot *row) {
 }
 
 List *ListEntries(const CheckedLeaf *leaf, TupleTableSlot *row) {
-    ConflictCheck *check = leaf->check;
+    ConflictNode *self = leaf->self;
     List *entries = NIL;
-    for (int i = 0; i < list_length(check->tables); i++)
+    for (int i = 0; i < list_length(self->tables); i++)
         if (leaf->makers[i])
             ForEachEntry(leaf->makers[i], row, [&](const Datum *values, const bool *nulls) {
                 Wanted *wanted = palloc_object(Wanted);
-                *wanted = {i, FormEntry(check->claims, i, values, nulls)};
+                *wanted = {i, FormEntry(self->speculative, i, values, nulls)};
                 entries = lappend(entries, wanted);
             });
     return entries;
@@ -101,9 +101,9 @@ List *ListEntries(const CheckedLeaf *leaf, TupleTableSlot *row) {
 // What is to become of the entries of one index table.
 enum class Verdict { Insert, Skip, Again };
 
-// Leaves the entries of an index table out of what is claimed: the statement itself is about to
-// remove those they conflict with, or they conflict with each other. They are captured, and what
-// still conflicts when the statement ends is an error.
+// Leaves the entries of an index table out of what is inserted speculatively: the statement itself
+// is about to remove those they conflict with, or they conflict with each other. They are captured,
+// and what still conflicts when the statement ends is an error.
 List *LeaveToFlush(List *entries, int table) {
     List *rest = NIL;
     ListCell *cell;
@@ -113,15 +113,15 @@ List *LeaveToFlush(List *entries, int table) {
     return rest;
 }
 
-Verdict LookForConflicts(ConflictCheck *check, List **entries) {
+Verdict LookForConflicts(ConflictNode *self, List **entries) {
     ListCell *cell;
     List *all = *entries;
     foreach (cell, all) {
         Wanted *wanted = static_cast<Wanted *>(lfirst(cell));
-        TupleTableSlot *stored = FindConflict(check->claims, wanted->table, wanted->entry);
+        TupleTableSlot *stored = FindConflict(self->speculative, wanted->table, wanted->entry);
         if (!stored)
             continue;
-        switch (JudgeConflict(check->judge, check->claims, wanted->table, stored)) {
+        switch (CheckConflict(self->check, self->speculative, wanted->table, stored)) {
         case Conflict::Real:
             return Verdict::Skip;
         case Conflict::Leaving:
@@ -134,36 +134,37 @@ Verdict LookForConflicts(ConflictCheck *check, List **entries) {
     return Verdict::Insert;
 }
 
-Verdict ClaimEntries(ConflictCheck *check, List *entries) {
+Verdict InsertAllSpeculatively(ConflictNode *self, List *entries) {
     ListCell *cell;
     int left = -1;
     foreach (cell, entries) {
         Wanted *wanted = static_cast<Wanted *>(lfirst(cell));
-        if (wanted->table == left || ClaimEntry(check->claims, wanted->table, wanted->entry))
+        if (wanted->table == left ||
+            InsertSpeculatively(self->speculative, wanted->table, wanted->entry))
             continue;
-        TupleTableSlot *stored = FindConflict(check->claims, wanted->table, wanted->entry);
-        if (stored && IsOwnClaim(check->claims, stored)) {
+        TupleTableSlot *stored = FindConflict(self->speculative, wanted->table, wanted->entry);
+        if (stored && IsOwnSpeculative(self->speculative, stored)) {
             left = wanted->table;
-            TakeBackClaims(check->claims, left);
+            TakeBackEntries(self->speculative, left);
             continue;
         }
-        TakeBackClaims(check->claims);
+        TakeBackEntries(self->speculative);
         return Verdict::Again;
     }
     return Verdict::Insert;
 }
 
-// Whether the row is to be inserted: its entries are claimed then.
+// Whether the row is to be inserted: its entries are inserted speculatively then.
 bool Decide(const CheckedLeaf *leaf, TupleTableSlot *row) {
-    ConflictCheck *check = leaf->check;
+    ConflictNode *self = leaf->self;
     for (;;) {
         CHECK_FOR_INTERRUPTS();
         if (ConflictsLocally(leaf, row))
             return false;
         List *entries = ListEntries(leaf, row);
-        Verdict verdict = LookForConflicts(check, &entries);
+        Verdict verdict = LookForConflicts(self, &entries);
         if (verdict == Verdict::Insert)
-            verdict = ClaimEntries(check, entries);
+            verdict = InsertAllSpeculatively(self, entries);
         if (verdict != Verdict::Again)
             return verdict == Verdict::Insert;
     }
@@ -176,14 +177,14 @@ Datum CheckForConflicts(PG_FUNCTION_ARGS) {
     TupleTableSlot *row = CompleteRow(leaf, trigger->tg_trigslot);
     CheckRow(leaf, row);
     bool is_inserted = Decide(leaf, row);
-    ResetExprContext(leaf->check->context);
+    ResetExprContext(leaf->self->context);
     if (!is_inserted) {
-        InstrCountTuples2(&leaf->check->modify->ps, 1);
+        InstrCountTuples2(&leaf->self->modify->ps, 1);
         return PointerGetDatum(nullptr);
     }
     // Valid once it has been inserted: until then it may be that of the row it was read from.
     ItemPointerSetInvalid(&trigger->tg_trigslot->tts_tid);
-    AwaitRow(leaf->check->claims, leaf->relinfo->ri_RelationDesc, trigger->tg_trigslot,
+    AwaitRow(leaf->self->speculative, leaf->relinfo->ri_RelationDesc, trigger->tg_trigslot,
              leaf->scratch);
     return PointerGetDatum(trigger->tg_trigtuple);
 }
@@ -192,21 +193,21 @@ Datum CheckForConflicts(PG_FUNCTION_ARGS) {
 
 constexpr char kTriggerName[] = "index table conflict check";
 
-CheckedLeaf *MakeCheckedLeaf(ConflictCheck *check, ResultRelInfo *relinfo) {
-    EState *estate = check->modify->ps.state;
+CheckedLeaf *MakeCheckedLeaf(ConflictNode *self, ResultRelInfo *relinfo) {
+    EState *estate = self->modify->ps.state;
     Relation rel = relinfo->ri_RelationDesc;
     const Leaf *known = FindLeaf(rel);
     if (!known)
         return nullptr;
     CheckedLeaf *leaf = palloc0_object(CheckedLeaf);
-    leaf->check = check;
+    leaf->self = self;
     leaf->relinfo = relinfo;
-    leaf->makers = palloc0_array(EntryMaker *, list_length(check->tables));
-    for (int i = 0; i < list_length(check->tables); i++) {
-        Oid wanted = static_cast<const IndexTable *>(list_nth(check->tables, i))->relid;
+    leaf->makers = palloc0_array(EntryMaker *, list_length(self->tables));
+    for (int i = 0; i < list_length(self->tables); i++) {
+        Oid wanted = static_cast<const IndexTable *>(list_nth(self->tables, i))->relid;
         for (const LeafTable &table : std::span(known->tables, known->table_count))
             if (table.table->relid == wanted)
-                leaf->makers[i] = MakeEntryMaker(&table, known->partition_id, check->context);
+                leaf->makers[i] = MakeEntryMaker(&table, known->partition_id, self->context);
     }
     const TupleConstr *constraints = rel->rd_att->constr;
     if (constraints && constraints->has_generated_stored)
@@ -241,21 +242,21 @@ void AddTrigger(ResultRelInfo *relinfo, CheckedLeaf *leaf, MemoryContext memory)
     relinfo->ri_TrigFunctions = functions;
 
     if (relinfo->ri_TrigInstrument) {
-        EState *estate = leaf->check->modify->ps.state;
+        EState *estate = leaf->self->modify->ps.state;
         Instrumentation *instruments = InstrAlloc(count + 1, estate->es_instrument, false);
         memcpy(instruments, relinfo->ri_TrigInstrument, sizeof(Instrumentation) * count);
         relinfo->ri_TrigInstrument = instruments;
     }
 }
 
-void Prepare(ConflictCheck *check, ResultRelInfo *relinfo) {
+void Prepare(ConflictNode *self, ResultRelInfo *relinfo) {
     TriggerDesc *triggers = relinfo->ri_TrigDesc;
     if (!triggers || triggers->numtriggers == 0 || relinfo->ri_FdwRoutine ||
         triggers->triggers[triggers->numtriggers - 1].tgname == kTriggerName)
         return;
-    MemoryContext memory = check->modify->ps.state->es_query_cxt;
+    MemoryContext memory = self->modify->ps.state->es_query_cxt;
     MemoryContext caller = MemoryContextSwitchTo(memory);
-    if (CheckedLeaf *leaf = MakeCheckedLeaf(check, relinfo))
+    if (CheckedLeaf *leaf = MakeCheckedLeaf(self, relinfo))
         AddTrigger(relinfo, leaf, memory);
     MemoryContextSwitchTo(caller);
 }
@@ -266,45 +267,45 @@ void Begin(CustomScanState *node, EState *estate, int flags) {
     BeginPassThrough(node, estate, flags);
     CustomScan *scan = reinterpret_cast<CustomScan *>(node->ss.ps.plan);
     if (const Base *base = FindBase(linitial_oid(scan->custom_private)))
-        ToCheck(node)->tables = ListConstrainedTables(base);
+        ToConflictNode(node)->tables = ListConstrainedTables(base);
     if (!estate->es_epq_active && !(flags & EXEC_FLAG_EXPLAIN_ONLY))
         LinkToParent(node, Link);
 }
 
 // Everything that is needed once there is a row.
-void Start(ConflictCheck *check) {
-    EState *estate = check->modify->ps.state;
-    CustomScan *scan = reinterpret_cast<CustomScan *>(check->css.ss.ps.plan);
+void Start(ConflictNode *self) {
+    EState *estate = self->modify->ps.state;
+    CustomScan *scan = reinterpret_cast<CustomScan *>(self->css.ss.ps.plan);
     MemoryContext caller = MemoryContextSwitchTo(estate->es_query_cxt);
-    check->context = CreateExprContext(estate);
-    check->claims = BeginClaims(check->tables, estate->es_output_cid);
-    check->judge = MakeConflictJudge(linitial_oid(scan->custom_private), check->tables, estate);
+    self->context = CreateExprContext(estate);
+    self->speculative = BeginSpeculation(self->tables, estate->es_output_cid);
+    self->check = MakeConflictCheck(linitial_oid(scan->custom_private), self->tables, estate);
     MemoryContextSwitchTo(caller);
 }
 
 TupleTableSlot *Execute(CustomScanState *node) {
-    ConflictCheck *check = ToCheck(node);
-    if (check->claims)
-        SettleRow(check->claims);
+    ConflictNode *self = ToConflictNode(node);
+    if (self->speculative)
+        SettleRow(self->speculative);
     TupleTableSlot *row = ExecProcNode(Child(node));
-    if (TupIsNull(row) || check->tables == NIL || !check->modify)
+    if (TupIsNull(row) || self->tables == NIL || !self->modify)
         return row;
-    if (!check->claims)
-        Start(check);
-    ModifyTableState *modify = check->modify;
+    if (!self->speculative)
+        Start(self);
+    ModifyTableState *modify = self->modify;
     ResultRelInfo *target = modify->resultRelInfo;
     if (modify->mt_partition_tuple_routing)
         target = ExecFindPartition(modify, target, modify->mt_partition_tuple_routing, row,
                                    modify->ps.state);
-    Prepare(check, target);
+    Prepare(self, target);
     return row;
 }
 
 void End(CustomScanState *node) {
-    ConflictCheck *check = ToCheck(node);
-    if (check->claims) {
-        EndConflictJudge(check->judge);
-        EndClaims(check->claims);
+    ConflictNode *self = ToConflictNode(node);
+    if (self->speculative) {
+        EndConflictCheck(self->check);
+        EndSpeculation(self->speculative);
     }
     ExecEndNode(Child(node));
 }
@@ -312,7 +313,7 @@ void End(CustomScanState *node) {
 void Explain(CustomScanState *node, List *, ExplainState *explain) {
     List *names = NIL;
     ListCell *cell;
-    foreach (cell, ToCheck(node)->tables)
+    foreach (cell, ToConflictNode(node)->tables)
         names = lappend(names, get_rel_name(static_cast<IndexTable *>(lfirst(cell))->relid));
     ExplainPropertyList("Index Tables", names, explain);
 }
@@ -320,8 +321,8 @@ void Explain(CustomScanState *node, List *, ExplainState *explain) {
 } // namespace
 
 Node *CreateConflictCheck(CustomScan *) {
-    ConflictCheck *state =
-        reinterpret_cast<ConflictCheck *>(newNode(sizeof(ConflictCheck), T_CustomScanState));
+    ConflictNode *state =
+        reinterpret_cast<ConflictNode *>(newNode(sizeof(ConflictNode), T_CustomScanState));
     state->css.methods = &exec_methods;
     return reinterpret_cast<Node *>(state);
 }

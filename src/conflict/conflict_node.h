@@ -4,7 +4,8 @@
 // A node below ModifyTable gives every partition that a row goes to one more BEFORE ROW trigger,
 // for this statement only, after those of users: there a row is as it will be inserted, and can
 // still be left out. It does what PostgreSQL does at that point, in the same order: row security
-// and constraints are checked, then conflicts are looked for; then the row's entries are claimed.
+// and constraints are checked, then conflicts are looked for; then the row's entries are inserted
+// speculatively.
 #pragma once
 
 namespace index_table {

@@ -100,7 +100,7 @@ void CheckMayDefer(Oid base, bool is_unique, List *leaves) {
     ListCell *cell;
     foreach (cell, leaves)
         if (IsForeign(lfirst_oid(cell)))
-            CheckIsCaptured(lfirst_oid(cell));
+            CheckHasOutbox(lfirst_oid(cell));
 }
 
 } // namespace index_table

@@ -248,7 +248,7 @@ bool LoadNext(Oid relid) {
         LeaveOwner(leaf_owner);
     }
     UnregisterSnapshot(snapshot);
-    NoteLoadedPartition(relid, number);
+    RecordLoadedPartition(relid, number);
     EndProgress(progress);
     LeaveOwner(owner);
     relation_close(base, NoLock);
@@ -449,7 +449,7 @@ void RebuildAtOnce(const IndexTable *table) {
     Progress *progress = BeginProgress(table->base, relid, ShareRowExclusiveLock);
     Reload(base, table, progress);
     EndProgress(progress);
-    NoteBuild(relid);
+    RecordBuild(relid);
     LeaveOwner(owner);
     relation_close(base, NoLock);
 }

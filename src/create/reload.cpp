@@ -230,7 +230,7 @@ void FollowColumnChange(const PendingChange *pending) {
             Progress *progress = BeginProgress(base_oid, table->relid, ShareRowExclusiveLock);
             Reload(base, table, progress);
             EndProgress(progress);
-            NoteBuild(table->relid);
+            RecordBuild(table->relid);
         }
         table = FindIndexTable(change->index_table);
         ForgetDependencies(table, NIL);

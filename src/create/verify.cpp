@@ -152,13 +152,13 @@ void PutProblem(ReturnSetInfo *result, Oid base, HeapTuple row, TupleDesc descri
     tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 }
 
-void NoteRow(RemovedEntries *removed, HeapTuple row, TupleDesc descriptor) {
+void RememberRow(RemovedEntries *removed, HeapTuple row, TupleDesc descriptor) {
     int count = removed->table->column_count;
     Datum *values = static_cast<Datum *>(palloc(sizeof(Datum) * count));
     bool *nulls = static_cast<bool *>(palloc(count));
     for (int i = 0; i < count; i++)
         values[i] = SPI_getbinval(row, descriptor, kEntry + i, &nulls[i]);
-    NoteRemoved(removed, values, nulls);
+    RememberRemoved(removed, values, nulls);
     pfree(values);
     pfree(nulls);
 }
@@ -186,7 +186,7 @@ int64 RepairEntries(Relation base, const IndexTable *table) {
                 DeleteStoredEntry(writer, storage,
                                   reinterpret_cast<ItemPointer>(DatumGetPointer(location)));
             if (removed)
-                NoteRow(removed, row, descriptor);
+                RememberRow(removed, row, descriptor);
             return;
         }
         CollectEntry(&collector, row, descriptor, kEntry);
@@ -200,7 +200,7 @@ int64 RepairEntries(Relation base, const IndexTable *table) {
     if (removed)
         CheckAfterRepair(removed);
     if (collector.count > 0)
-        NoteBuild(table->relid);
+        RecordBuild(table->relid);
     EndProgress(progress);
     return problems;
 }
@@ -231,7 +231,7 @@ int64 RepairIndexTable(const IndexTable *table) {
         problems += RepairEntries(base, GetIndexTable(relid));
         if (was_restored) {
             SetState(relid, TableState::Built);
-            NoteBuild(relid);
+            RecordBuild(relid);
         }
     }
     LeaveOwner(owner);

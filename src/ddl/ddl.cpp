@@ -222,7 +222,7 @@ void CheckBeforeDetach(const RangeVar *name) {
 void RefuseBeforeAlter(AlterTableStmt *statement) {
     Oid relid = FindRelation(statement->relation);
     if (OidIsValid(relid)) {
-        RefuseAlterOfCaptured(statement, relid);
+        RefuseAlterOfOutboxTable(statement, relid);
         if (const IndexTable *table = FindIndexTable(RootOf(relid)))
             RefuseNewLayout(statement, table);
     }
@@ -318,7 +318,7 @@ void FollowAlterTable(AlterTableStmt *statement) {
     PendingCommand *pending = TakeCommand(reinterpret_cast<Node *>(statement));
     if (pending && pending->changes)
         FollowColumnChange(pending->changes);
-    FollowAlterOfCaptured(statement, relid);
+    FollowAlterOfOutboxTable(statement, relid);
     FollowReplicaIdentity(relid);
     ListCell *cell;
     foreach (cell, statement->cmds) {
@@ -363,7 +363,7 @@ void FollowCreate(CreateStmt *statement) {
             FollowNewPartition(relid, false);
     } else {
         RefuseNewChild(statement->inhRelations);
-        RefuseChildOfCaptured(statement->inhRelations);
+        RefuseChildOfOutboxTable(statement->inhRelations);
     }
     if (OidIsValid(relid))
         FollowForeignKeys(relid);
@@ -514,7 +514,7 @@ void ForgetDroppedRelations(const Dropped &dropped) {
 }
 
 // DROP TRIGGER by hand. Dumps with --clean do it, too, and hide notices.
-void NoteDropOfTrigger(DropStmt *statement) {
+void RememberDropOfTrigger(DropStmt *statement) {
     if (statement->removeType != OBJECT_TRIGGER)
         return;
     List *names = lfirst_node(List, list_head(statement->objects));
@@ -581,10 +581,10 @@ SQL_FUNCTION(index_table_on_ddl_start) {
         PG_RETURN_NULL();
     if (IsA(event->parsetree, DropStmt) || IsA(event->parsetree, DropOwnedStmt)) {
         EnsureAllDependencies();
-        NoteCapturedPartitions();
+        RememberOutboxPartitions();
         if (IsA(event->parsetree, DropStmt)) {
             PrepareDrop(reinterpret_cast<DropStmt *>(event->parsetree));
-            NoteDropOfTrigger(reinterpret_cast<DropStmt *>(event->parsetree));
+            RememberDropOfTrigger(reinterpret_cast<DropStmt *>(event->parsetree));
             if (DropsExtension(reinterpret_cast<DropStmt *>(event->parsetree)))
                 PublishAll();
         }
@@ -605,7 +605,7 @@ SQL_FUNCTION(index_table_on_ddl_end) {
     if (!OidIsValid(ExtensionSchema()))
         PG_RETURN_NULL();
     if (IsA(event->parsetree, RenameStmt))
-        FollowRenameOfCaptured(reinterpret_cast<RenameStmt *>(event->parsetree));
+        FollowRenameOfOutboxTable(reinterpret_cast<RenameStmt *>(event->parsetree));
     else if (IsA(event->parsetree, RuleStmt))
         FollowNewRule(reinterpret_cast<RuleStmt *>(event->parsetree));
     else if (IsA(event->parsetree, AlterTableStmt))
@@ -632,8 +632,8 @@ SQL_FUNCTION(index_table_on_drop) {
     ListCell *cell;
     ForgetDroppedRelations(dropped);
     foreach (cell, dropped.relations)
-        ForgetAllUndrained(lfirst_oid(cell));
-    ForgetDroppedCaptured(dropped.relations);
+        ForgetDrainErrors(lfirst_oid(cell));
+    ForgetDroppedOutboxTables(dropped.relations);
     foreach (cell, dropped.columns)
         ForgetIncludedColumns(lfirst_oid(cell));
     foreach (cell, dropped.undefined)

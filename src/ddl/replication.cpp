@@ -48,7 +48,7 @@ bool IsCatalogTable(Oid relid) {
 // dump may bring later; without it they are known as long as they have a definition.
 bool IsOwn(Oid relid) {
     return HasGuard(relid) || OidIsValid(RecordedBase(RootOf(relid))) ||
-           OidIsValid(CapturedBy(relid)) || IsCatalogTable(relid);
+           OidIsValid(OutboxSource(relid)) || IsCatalogTable(relid);
 }
 
 // The tables that IsOwn() is true of; some may be gone, some named twice.
@@ -71,7 +71,7 @@ List *ListOwn() {
         foreach (cell, ListIndexTables(lfirst_oid(base)))
             if (!HasGuard(lfirst_oid(cell)))
                 own = list_concat(own, find_all_inheritors(lfirst_oid(cell), NoLock, nullptr));
-    foreach (cell, ListCaptured())
+    foreach (cell, ListOutboxTables())
         own = lappend_oid(own, QueueOf(lfirst_oid(cell)));
     return own;
 }
@@ -86,7 +86,7 @@ bool HasReplicaIdentity(Relation rel) {
         return OidIsValid(RelationGetReplicaIndex(rel));
     case REPLICA_IDENTITY_DEFAULT:
         return OidIsValid(RelationGetReplicaIndex(rel)) &&
-               !OidIsValid(CapturedBy(RelationGetRelid(rel)));
+               !OidIsValid(OutboxSource(RelationGetRelid(rel)));
     default:
         return false;
     }
@@ -170,7 +170,7 @@ void FollowNewTrigger(const CreateTrigStmt *statement) {
     if (!OidIsValid(function) || !OidIsValid(relid) ||
         get_func_namespace(function) != ExtensionSchema())
         return;
-    FollowReplicaIdentity(is_guard ? relid : QueueOf(CapturedRoot(relid)));
+    FollowReplicaIdentity(is_guard ? relid : QueueOf(OutboxRoot(relid)));
 }
 
 void PublishAll() {

@@ -35,7 +35,7 @@ bool IsOfOutbox(Form_pg_trigger form) {
 // When a trigger fires that is not disabled.
 char FiringMode(Form_pg_trigger form) {
     if (IsOfOutbox(form))
-        return CaptureTriggerMode(NameStr(form->tgname));
+        return OutboxTriggerMode(NameStr(form->tgname));
     return TRIGGER_FIRES_ALWAYS;
 }
 

@@ -206,7 +206,7 @@ TableEntries FindEntries(const ShardQueue *queue, const IndexTable *table,
 void ApplyRows(const ShardQueue *queue, std::span<QueuedRow> rows, Snapshot snapshot,
                const IndexTable *only) {
     const Leaf *leaf = queue->leaf;
-    NoteWrittenPartition(leaf->partition_id);
+    RememberWrittenPartition(leaf->partition_id);
     auto concerns = [=](int i) { return !only || leaf->tables[i].table == only; };
     TableEntries *entries = palloc_array(TableEntries, leaf->table_count);
     for (int i = 0; i < leaf->table_count; i++)

@@ -55,16 +55,16 @@ void ApplyEach(const ShardQueue *queue, QueueBatch *batch, Snapshot snapshot) {
         char *identity = IdentityText(queue, row);
         if (row.error) {
             ApplyByTable(queue, row, snapshot);
-            NoteUndrained(queue->relid, identity, row.error);
+            RecordDrainError(queue->relid, identity, row.error);
         } else if (!row.is_contended)
-            ForgetUndrained(queue->relid, identity);
+            ForgetDrainError(queue->relid, identity);
     }
 }
 
 // Tries rows again that were refused: what was in their way may be gone.
-void RetryUndrained(const ShardQueue *queue, Snapshot snapshot) {
+void RetryDrainErrors(const ShardQueue *queue, Snapshot snapshot) {
     ListCell *cell;
-    foreach (cell, ListUndrained(queue->relid)) {
+    foreach (cell, ListDrainErrors(queue->relid)) {
         List *identity = static_cast<List *>(lfirst(cell));
         if (list_length(identity) != queue->identity_count)
             continue;
@@ -81,7 +81,7 @@ void DrainLocked(Relation rel, List **identity, bool is_first, Outcome *outcome)
     ShardQueue *queue = &outcome->queue;
     if (!OpenQueue(queue, rel, leaf, GetUserId(), identity)) {
         if (DependsOnQueue(leaf))
-            RaiseNotCaptured(queue->relid);
+            RaiseHasNoOutbox(queue->relid);
         return;
     }
     if (EnsureIdentityIndexes(queue)) {
@@ -92,11 +92,11 @@ void DrainLocked(Relation rel, List **identity, bool is_first, Outcome *outcome)
     Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
     PushActiveSnapshot(snapshot);
     if (is_first)
-        RetryUndrained(queue, snapshot);
+        RetryDrainErrors(queue, snapshot);
     outcome->batch = ReadBatch(queue, batch_size);
     if (outcome->batch.reload) {
         ReloadLeaf(leaf->base_relid, queue->relid);
-        ForgetAllUndrained(queue->relid);
+        ForgetDrainErrors(queue->relid);
     } else if (outcome->batch.row_count > 0)
         ApplyBatch(queue, &outcome->batch, snapshot);
     PopActiveSnapshot();
@@ -160,12 +160,12 @@ void Pause() {
 }
 
 // Forgets that a partition could not be drained.
-void NoteSuccess(Oid leaf) {
-    ForgetUndrained(leaf, nullptr);
+void RememberSuccess(Oid leaf) {
+    ForgetDrainError(leaf, nullptr);
 }
 
 void Fail(Oid leaf, const char *error, bool warn) {
-    NoteUndrained(leaf, nullptr, error);
+    RecordDrainError(leaf, nullptr, error);
     SPI_commit();
     if (warn)
         ereport(WARNING, (errmsg("cannot drain foreign table \"%s\": %s",
@@ -204,11 +204,11 @@ void ApplyBatch(const ShardQueue *queue, QueueBatch *batch, Snapshot snapshot) {
         ApplyEach(queue, batch, snapshot);
         return;
     }
-    if (ListUndrained(queue->relid) == NIL)
+    if (ListDrainErrors(queue->relid) == NIL)
         return;
     for (const QueuedRow &row : std::span(batch->rows, batch->row_count))
         if (!row.is_contended)
-            ForgetUndrained(queue->relid, IdentityText(queue, row));
+            ForgetDrainError(queue->relid, IdentityText(queue, row));
 }
 
 List *ListDrainedLeaves(Oid wanted) {
@@ -240,7 +240,7 @@ bool DrainLeaf(Oid leaf, bool warn) {
         error = TryInSubtransaction([&] { DrainBatch(leaf, &names, i == 0, &outcome); });
         if (error)
             break;
-        NoteSuccess(leaf);
+        RememberSuccess(leaf);
         SPI_commit();
         MemoryContextSwitchTo(caller);
         if (identity == NIL) {

@@ -5,7 +5,7 @@
 namespace index_table {
 namespace {
 
-enum UndrainedColumn { kLeaf = 1, kIdentity, kError, kTries, kSince, kColumns = kSince };
+enum DrainErrorColumn { kLeaf = 1, kIdentity, kError, kTries, kSince, kColumns = kSince };
 
 char *IdentityOf(CatalogScan &scan, HeapTuple tuple) {
     bool isnull;
@@ -23,7 +23,7 @@ bool IsSame(const char *a, const char *b) {
 
 } // namespace
 
-void NoteUndrained(Oid leaf, const char *identity, const char *error) {
+void RecordDrainError(Oid leaf, const char *identity, const char *error) {
     Datum values[kColumns] = {};
     bool nulls[kColumns] = {};
     bool replace[kColumns] = {};
@@ -56,7 +56,7 @@ void NoteUndrained(Oid leaf, const char *identity, const char *error) {
     CommandCounterIncrement();
 }
 
-bool ForgetUndrained(Oid leaf, const char *identity) {
+bool ForgetDrainError(Oid leaf, const char *identity) {
     bool found = false;
     CatalogScan scan = BeginScan(leaf, RowExclusiveLock);
     while (HeapTuple tuple = scan.Next())
@@ -70,7 +70,7 @@ bool ForgetUndrained(Oid leaf, const char *identity) {
     return found;
 }
 
-void ForgetAllUndrained(Oid leaf) {
+void ForgetDrainErrors(Oid leaf) {
     CatalogScan scan = BeginScan(leaf, RowExclusiveLock);
     while (HeapTuple tuple = scan.Next())
         CatalogTupleDelete(scan.relation, &tuple->t_self);
@@ -78,8 +78,8 @@ void ForgetAllUndrained(Oid leaf) {
     CommandCounterIncrement();
 }
 
-UndrainedSummary SummarizeUndrained(Oid leaf) {
-    UndrainedSummary summary = {};
+DrainErrorSummary SummarizeDrainErrors(Oid leaf) {
+    DrainErrorSummary summary = {};
     CatalogScan scan = BeginScan(leaf, AccessShareLock);
     while (HeapTuple tuple = scan.Next()) {
         bool isnull, is_whole;
@@ -93,7 +93,7 @@ UndrainedSummary SummarizeUndrained(Oid leaf) {
     return summary;
 }
 
-List *ListUndrained(Oid leaf) {
+List *ListDrainErrors(Oid leaf) {
     List *rows = NIL;
     CatalogScan scan = BeginScan(leaf, AccessShareLock);
     while (HeapTuple tuple = scan.Next()) {

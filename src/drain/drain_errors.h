@@ -7,19 +7,19 @@ namespace index_table {
 
 // Notes an error, once more where it is noted already. `identity`: of a row, as text of an array of
 // text; null: of the partition as a whole.
-void NoteUndrained(Oid leaf, const char *identity, const char *error);
+void RecordDrainError(Oid leaf, const char *identity, const char *error);
 // Forgets the one note that is meant, if there is one; false where there is none.
-bool ForgetUndrained(Oid leaf, const char *identity);
+bool ForgetDrainError(Oid leaf, const char *identity);
 // Forgets everything of a partition.
-void ForgetAllUndrained(Oid leaf);
+void ForgetDrainErrors(Oid leaf);
 // The rows of a partition that are noted, a list of lists of char *, the columns of identities.
-List *ListUndrained(Oid leaf);
+List *ListDrainErrors(Oid leaf);
 
-struct UndrainedSummary {
+struct DrainErrorSummary {
     int rows;          // those of rows
     int tries;         // of what was tried most often
     const char *error; // of the partition as a whole, or one of a row's; null: none
 };
-UndrainedSummary SummarizeUndrained(Oid leaf);
+DrainErrorSummary SummarizeDrainErrors(Oid leaf);
 
 } // namespace index_table

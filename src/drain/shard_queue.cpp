@@ -111,7 +111,7 @@ void FindColumns(ShardQueue *queue, List *identity) {
 bool OpenQueue(ShardQueue *queue, Relation rel, const Leaf *leaf, Oid user, List **identity) {
     Connect(queue, rel, leaf, user);
     if (*identity == NIL)
-        *identity = ReadCapturedIdentity(queue->connection, queue->table);
+        *identity = ReadOutboxIdentity(queue->connection, queue->table);
     if (*identity == NIL)
         return false;
     List *attnos = NIL;

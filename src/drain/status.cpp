@@ -29,7 +29,7 @@ Backlog ReadBacklog(Oid leaf) {
     OwnerContext owner = EnterOwner(RelationOwner(number->base));
     ShardConnection *connection = OpenConnection(leaf);
     const char *table = RemoteName(leaf);
-    Backlog backlog = {.is_captured = ReadCapturedIdentity(connection, table) != NIL};
+    Backlog backlog = {.is_captured = ReadOutboxIdentity(connection, table) != NIL};
     if (backlog.is_captured) {
         PGresult *result = ExecuteReading(connection,
                                           "SELECT changes, oldest, clock_timestamp() FROM "
@@ -59,7 +59,7 @@ bool IsCaughtUp(WaitedLeaf *leaf) {
     if (!leaf->is_known)
         *leaf = {.relid = leaf->relid, .is_known = true, .since = backlog.now};
     bool caught_up = !backlog.is_captured || !backlog.has_oldest || backlog.oldest > leaf->since;
-    return caught_up && ListUndrained(leaf->relid) == NIL;
+    return caught_up && ListDrainErrors(leaf->relid) == NIL;
 }
 
 } // namespace
@@ -78,7 +78,7 @@ SQL_FUNCTION(index_table_queue_status) {
         std::optional<PartitionNumber> number = FindPartitionNumber(leaf);
         if (!number || !IsForeign(leaf))
             continue;
-        UndrainedSummary undrained = SummarizeUndrained(leaf);
+        DrainErrorSummary undrained = SummarizeDrainErrors(leaf);
         if (!error)
             error = undrained.error;
         NameData server;

@@ -103,7 +103,7 @@ void Remove(const Intents &intents) {
     SPI_finish();
 }
 
-void NoteSettledAfter(const Intents &intents) {
+void RememberSettledAfter(const Intents &intents) {
     Connect();
     Run(psprintf("UPDATE index_table.intent SET settled_after = %s WHERE ctid = ANY (%s::tid[])",
                  quote_literal_cstr(intents.settled_after), quote_literal_cstr(intents.tids)),
@@ -138,7 +138,7 @@ bool IsSettled(ShardConnection *connection, Intents *intents) {
     intents->settled_after = pstrdup(ResultValue(result, 0, 0));
     if (is_true(ask(), 0))
         return true;
-    NoteSettledAfter(*intents);
+    RememberSettledAfter(*intents);
     return false;
 }
 

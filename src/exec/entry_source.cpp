@@ -83,7 +83,7 @@ void OpenParts(EntrySource *source) {
 
 // The partition of the index table that holds a key which is given; -1 where any may.
 int FindPart(EntrySource *source) {
-    if (source->plan->is_further || source->rel->rd_rel->relkind != RELKIND_PARTITIONED_TABLE)
+    if (source->plan->is_owner_index || source->rel->rd_rel->relkind != RELKIND_PARTITIONED_TABLE)
         return -1;
     for (int i = 0; i < source->key_count; i++) {
         const ScanKeyData &key = source->keys[i];
@@ -267,7 +267,7 @@ void FetchBatch(EntrySource *source) {
         elog(ERROR, "SPI_connect failed");
     if (!source->is_recomputing) {
         Oid order =
-            source->plan->is_further && !source->by_bitmap ? source->plan->index : InvalidOid;
+            source->plan->is_owner_index && !source->by_bitmap ? source->plan->index : InvalidOid;
         *scan =
             BeginRecomputation(source->table, source->direction == BackwardScanDirection, order);
         source->is_recomputing = true;
@@ -318,7 +318,7 @@ void BeginEntrySource(EntrySource *source, const IndexTable *table, const Source
     source->nulls = palloc0_array(bool, table->column_count + 2);
     source->rel = table_open(plan->index_table, AccessShareLock);
     source->index = index_open(plan->index, AccessShareLock);
-    source->by_bitmap = plan->is_further && source->index->rd_rel->relam != BTREE_AM_OID;
+    source->by_bitmap = plan->is_owner_index && source->index->rd_rel->relam != BTREE_AM_OID;
     source->recompute = !ShowsBase(table, source->snapshot);
     if (source->recompute || source->by_bitmap)
         PrepareFilter(source);

@@ -46,20 +46,20 @@ bool FollowsCollations(Oid method) {
 }
 
 // Sees an index of an index table from the base table; false where that is not possible.
-bool Describe(FurtherIndex *further, Relation rel, Relation index, const IndexTable *table,
+bool Describe(OwnerIndex *owner_index, Relation rel, Relation index, const IndexTable *table,
               const AttrNumber *stored) {
     Form_pg_index form = index->rd_index;
     bool is_btree = index->rd_rel->relam == BTREE_AM_OID;
     // A partitioned index has its access method's routines, too.
     if (!is_btree && !index->rd_indam->amgetbitmap)
         return false;
-    *further = {.relid = RelationGetRelid(index),
-                .method = index->rd_rel->relam,
-                .by_bitmap = !is_btree,
-                .is_ordered = is_btree,
-                .key_count = form->indnkeyatts};
-    further->keys = palloc0_array(Expr *, form->indnkeyatts);
-    further->referenced = palloc0_array(Bitmapset *, form->indnkeyatts);
+    *owner_index = {.relid = RelationGetRelid(index),
+                    .method = index->rd_rel->relam,
+                    .by_bitmap = !is_btree,
+                    .is_ordered = is_btree,
+                    .key_count = form->indnkeyatts};
+    owner_index->keys = palloc0_array(Expr *, form->indnkeyatts);
+    owner_index->referenced = palloc0_array(Bitmapset *, form->indnkeyatts);
     List *exprs = RelationGetIndexExpressions(index);
     ListCell *next_expr = list_head(exprs);
     for (int i = 0; i < form->indnatts; i++) {
@@ -69,33 +69,34 @@ bool Describe(FurtherIndex *further, Relation rel, Relation index, const IndexTa
             Form_pg_attribute att = TupleDescAttr(RelationGetDescr(rel), attno - 1);
             column = reinterpret_cast<Node *>(
                 makeVar(1, attno, att->atttypid, att->atttypmod, att->attcollation, 0));
-            further->is_ordered =
-                further->is_ordered &&
+            owner_index->is_ordered =
+                owner_index->is_ordered &&
                 (i >= form->indnkeyatts || index->rd_indcollation[i] == att->attcollation);
         } else {
             column = static_cast<Node *>(lfirst(next_expr));
             next_expr = lnext(exprs, next_expr);
-            further->is_ordered = false;
+            owner_index->is_ordered = false;
         }
         if (i >= form->indnkeyatts)
             break;
         if (Oid collation = index->rd_indcollation[i]; OidIsValid(collation) &&
                                                        !get_collation_isdeterministic(collation) &&
-                                                       !FollowsCollations(further->method))
+                                                       !FollowsCollations(owner_index->method))
             return false;
         column = ReplaceColumns(table, stored, column, OverBase);
         if (!column)
             return false;
-        further->keys[i] = reinterpret_cast<Expr *>(column);
-        pull_varattnos(column, 1, &further->referenced[i]);
+        owner_index->keys[i] = reinterpret_cast<Expr *>(column);
+        pull_varattnos(column, 1, &owner_index->referenced[i]);
     }
     List *predicate = RelationGetIndexPredicate(index);
     if (predicate == NIL)
         return true;
-    further->predicate = reinterpret_cast<List *>(
+    owner_index->predicate = reinterpret_cast<List *>(
         ReplaceColumns(table, stored, reinterpret_cast<Node *>(predicate), OverBase));
-    pull_varattnos(reinterpret_cast<Node *>(further->predicate), 1, &further->predicate_columns);
-    return further->predicate != NIL;
+    pull_varattnos(reinterpret_cast<Node *>(owner_index->predicate), 1,
+                   &owner_index->predicate_columns);
+    return owner_index->predicate != NIL;
 }
 
 // Opens a relation of which it is enough to know what can be known without waiting: a query that
@@ -110,10 +111,10 @@ Relation OpenAtOnce(Oid relid) {
 }
 
 // Whether an index of the base table has one of the columns.
-bool IsOver(Relation index, const FurtherIndex &further) {
+bool IsOver(Relation index, const OwnerIndex &owner_index) {
     Form_pg_index form = index->rd_index;
     ListCell *cell;
-    for (const Expr *key : std::span(further.keys, further.key_count)) {
+    for (const Expr *key : std::span(owner_index.keys, owner_index.key_count)) {
         for (int i = 0; i < form->indnkeyatts; i++)
             if (IsA(key, Var) &&
                 reinterpret_cast<const Var *>(key)->varattno == form->indkey.values[i])
@@ -126,7 +127,7 @@ bool IsOver(Relation index, const FurtherIndex &further) {
 }
 
 // Whether the base table has an index of the same kind with one of the columns.
-bool HasLocalIndex(const IndexTable *table, const FurtherIndex &further) {
+bool HasLocalIndex(const IndexTable *table, const OwnerIndex &owner_index) {
     Relation base = table_open(table->base, NoLock);
     bool found = false;
     ListCell *cell;
@@ -134,7 +135,7 @@ bool HasLocalIndex(const IndexTable *table, const FurtherIndex &further) {
         Relation index = OpenAtOnce(lfirst_oid(cell));
         if (!index)
             continue;
-        found = found || (index->rd_rel->relam == further.method && IsOver(index, further));
+        found = found || (index->rd_rel->relam == owner_index.method && IsOver(index, owner_index));
         relation_close(index, AccessShareLock);
     }
     table_close(base, NoLock);
@@ -142,13 +143,13 @@ bool HasLocalIndex(const IndexTable *table, const FurtherIndex &further) {
 }
 
 // False where not everything could be looked at.
-bool Load(FurtherIndexes *found, const IndexTable *table) {
+bool Load(OwnerIndexes *found, const IndexTable *table) {
     Relation rel = OpenAtOnce(table->relid);
     if (!rel)
         return false;
     const AttrNumber *stored = StoredColumns(table, rel);
     List *oids = stored ? RelationGetIndexList(rel) : NIL;
-    found->indexes = palloc0_array(FurtherIndex, Max(1, list_length(oids)));
+    found->indexes = palloc0_array(OwnerIndex, Max(1, list_length(oids)));
     bool has_entry_index = false, complete = true;
     ListCell *cell;
     foreach (cell, oids) {
@@ -156,11 +157,12 @@ bool Load(FurtherIndexes *found, const IndexTable *table) {
         complete = complete && index;
         if (!index)
             continue;
-        FurtherIndex *further = &found->indexes[found->count];
+        OwnerIndex *owner_index = &found->indexes[found->count];
         if (!has_entry_index && IsEntryIndex(index, table, stored)) {
             has_entry_index = true;
-        } else if (!IsNullKeyIndex(index, table) && Describe(further, rel, index, table, stored)) {
-            further->has_local = HasLocalIndex(table, *further);
+        } else if (!IsNullKeyIndex(index, table) &&
+                   Describe(owner_index, rel, index, table, stored)) {
+            owner_index->has_local = HasLocalIndex(table, *owner_index);
             found->count++;
         }
         relation_close(index, AccessShareLock);
@@ -178,19 +180,19 @@ Node *ReplaceColumns(const IndexTable *table, const AttrNumber *stored, Node *ex
     return context.failed ? nullptr : replaced;
 }
 
-const FurtherIndexes *GetFurtherIndexes(const IndexTable *table) {
-    if (table->further)
-        return table->further;
+const OwnerIndexes *GetOwnerIndexes(const IndexTable *table) {
+    if (table->owner_indexes)
+        return table->owner_indexes;
     MemoryContext caller =
         MemoryContextSwitchTo(GetMemoryChunkContext(const_cast<IndexTable *>(table)));
     uint64 before = CacheGeneration();
-    FurtherIndexes *found = palloc0_object(FurtherIndexes);
+    OwnerIndexes *found = palloc0_object(OwnerIndexes);
     // An entry of many values for a row would show it more than once.
     bool complete = table->key.multi_valued >= 0 || Load(found, table);
     MemoryContextSwitchTo(caller);
     // Something changed while reading: good for now, to be read again at the next look-up.
     if (complete && CacheGeneration() == before)
-        const_cast<IndexTable *>(table)->further = found;
+        const_cast<IndexTable *>(table)->owner_indexes = found;
     return found;
 }
 
@@ -210,11 +212,11 @@ bool IsEntryIndex(Relation index, const IndexTable *table, const AttrNumber *sto
     return usable;
 }
 
-bool IsReferenced(const FurtherIndex &further, const Bitmapset *columns) {
-    for (int i = 0; i < further.key_count; i++)
-        if (further.referenced[i] && bms_is_subset(further.referenced[i], columns))
+bool ServesColumns(const OwnerIndex &owner_index, const Bitmapset *columns) {
+    for (int i = 0; i < owner_index.key_count; i++)
+        if (owner_index.referenced[i] && bms_is_subset(owner_index.referenced[i], columns))
             return true;
-    return further.predicate_columns && bms_is_subset(further.predicate_columns, columns);
+    return owner_index.predicate_columns && bms_is_subset(owner_index.predicate_columns, columns);
 }
 
 namespace {

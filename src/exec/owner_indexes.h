@@ -7,7 +7,7 @@
 namespace index_table {
 
 // One whose columns all lead back to the base table.
-struct FurtherIndex {
+struct OwnerIndex {
     Oid relid;
     Oid method;
     bool by_bitmap;  // read through bitmaps, whatever else the access method can do
@@ -21,15 +21,15 @@ struct FurtherIndex {
     Bitmapset *predicate_columns;
 };
 
-struct FurtherIndexes {
+struct OwnerIndexes {
     int count;
-    FurtherIndex *indexes;
+    OwnerIndex *indexes;
 };
 
 // Those of an index table, ready for use or not. Cached with the definition: any change of the
 // index table or its set of indexes has them looked for again. Opens the index table and its
 // indexes when the cache has to be filled.
-const FurtherIndexes *GetFurtherIndexes(const IndexTable *table);
+const OwnerIndexes *GetOwnerIndexes(const IndexTable *table);
 
 // Whether an index of an index table, whose columns are `stored`, is a valid B-tree that begins
 // with the key, in its order.
@@ -37,7 +37,7 @@ bool IsEntryIndex(Relation index, const IndexTable *table, const AttrNumber *sto
 
 // Whether something that `columns` (offset as above) can restrict is in the index, or they may
 // imply its predicate.
-bool IsReferenced(const FurtherIndex &further, const Bitmapset *columns);
+bool ServesColumns(const OwnerIndex &owner_index, const Bitmapset *columns);
 
 // Whether an index shows a query everything it should: it is valid, and not younger than what the
 // transaction may see. Sets `transient` where it will be so later. `rel` is its index table.

@@ -77,7 +77,7 @@ TupleDesc BaseDescriptor(const IndexTableScan *scan) {
 
 // The positions of an entry that an index has among its keys.
 Bitmapset *KeyPositions(const IndexTable *table, const SourcePlan *plan) {
-    if (!plan->is_further)
+    if (!plan->is_owner_index)
         return bms_add_range(nullptr, 0, table->key.count - 1);
     Bitmapset *positions = nullptr;
     Relation rel = table_open(plan->index_table, AccessShareLock);
@@ -609,7 +609,7 @@ void ExplainSource(const SourcePlan &source, List *context, ExplainState *es) {
         name = quote_qualified_identifier(get_namespace_name(get_rel_namespace(source.index_table)),
                                           name);
     ExplainPropertyText("Index Table", name, es);
-    if (source.is_further)
+    if (source.is_owner_index)
         ExplainPropertyText("Index", get_rel_name(source.index), es);
     if (source.quals == NIL)
         return;

@@ -8,19 +8,19 @@ CustomScan *MakeCustomScan(const ScanPlan &plan, const CustomScanMethods *method
     List *quals = NIL;
     List *qual_columns = NIL;
     List *oids = NIL;
-    List *further = NIL;
+    List *owner_index = NIL;
     for (const SourcePlan &source : std::span(plan.sources, plan.source_count)) {
         quals = lappend(quals, source.quals);
         qual_columns = lappend(qual_columns, source.qual_columns);
         oids = lappend_oid(lappend_oid(oids, source.index_table), source.index);
-        further = lappend_int(further, source.is_further);
+        owner_index = lappend_int(owner_index, source.is_owner_index);
     }
     // Expressions apart: the planner looks through these.
     scan->custom_exprs = list_make2(plan.recheck, quals);
     List *numbers =
         list_make4_int(static_cast<int>(plan.mode), plan.direction, plan.is_ordered, plan.lock);
     numbers = lappend_int(lappend_int(numbers, plan.may_ship), plan.first_batch);
-    scan->custom_private = list_make5(numbers, plan.columns, oids, qual_columns, further);
+    scan->custom_private = list_make5(numbers, plan.columns, oids, qual_columns, owner_index);
     return scan;
 }
 
@@ -28,7 +28,7 @@ ScanPlan ReadScanPlan(const CustomScan *scan) {
     List *numbers = static_cast<List *>(linitial(scan->custom_private));
     List *oids = static_cast<List *>(lthird(scan->custom_private));
     List *qual_columns = static_cast<List *>(lfourth(scan->custom_private));
-    List *further = static_cast<List *>(list_nth(scan->custom_private, 4));
+    List *owner_index = static_cast<List *>(list_nth(scan->custom_private, 4));
     List *quals = static_cast<List *>(lsecond(scan->custom_exprs));
     ScanPlan plan = {.mode = static_cast<ScanMode>(linitial_int(numbers)),
                      .direction = static_cast<ScanDirection>(lsecond_int(numbers)),
@@ -44,7 +44,7 @@ ScanPlan ReadScanPlan(const CustomScan *scan) {
     for (int i = 0; i < plan.source_count; i++)
         plan.sources[i] = {.index_table = list_nth_oid(oids, 2 * i),
                            .index = list_nth_oid(oids, 2 * i + 1),
-                           .is_further = list_nth_int(further, i) != 0,
+                           .is_owner_index = list_nth_int(owner_index, i) != 0,
                            .quals = static_cast<List *>(list_nth(quals, i)),
                            .qual_columns = static_cast<List *>(list_nth(qual_columns, i))};
     return plan;

@@ -15,10 +15,10 @@ enum class ScanMode : int {
 // One index table that a scan reads.
 struct SourcePlan {
     Oid index_table;
-    Oid index;          // of it; where it is partitioned, the partitioned one
-    bool is_further;    // the index is its owner's, not the B-tree over the key
-    List *quals;        // conditions on the index's columns: the column is on the left of each
-    List *qual_columns; // for each of them the index's columns, lists of attribute numbers
+    Oid index;           // of it; where it is partitioned, the partitioned one
+    bool is_owner_index; // the index is its owner's, not the B-tree over the key
+    List *quals;         // conditions on the index's columns: the column is on the left of each
+    List *qual_columns;  // for each of them the index's columns, lists of attribute numbers
 };
 
 struct ScanPlan {

@@ -85,7 +85,7 @@ Linking LinkingFor(const IndexTable *table, bool more_to_come) {
     Relation rel = try_relation_open(table->relid, RowExclusiveLock);
     if (!rel)
         return Linking::None;
-    bool is_referenced = IsReferenced(rel);
+    bool is_referenced = IsReferencedByForeignKey(rel);
     relation_close(rel, NoLock);
     if (!is_referenced)
         return Linking::None;
@@ -175,15 +175,15 @@ void FlushIfNeeded(bool is_final) {
 } // namespace
 
 void BeforeStart(QueryDesc *query) {
-    NoteBegin(query);
+    StatementBegins(query);
     // So that the statement finds the index tables as it finds the base tables.
     FlushChanges();
 }
 
 void AfterFinish(QueryDesc *query) {
     if (query->estate->es_top_eflags & EXEC_FLAG_SKIP_TRIGGERS)
-        NoteCascade(query);
-    NoteEnd(query);
+        RememberCascade(query);
+    StatementEnds(query);
     FlushIfNeeded(false);
 }
 
@@ -195,7 +195,7 @@ void BeginUtility(UtilityStatement *running, Node *command) {
         IsA(command, TransactionStmt) &&
         reinterpret_cast<TransactionStmt *>(command)->kind != TRANS_STMT_SAVEPOINT;
     *running = {.is_copy = IsA(command, CopyStmt), .is_truncate = IsA(command, TruncateStmt)};
-    NoteBegin(nullptr);
+    StatementBegins(nullptr);
     if (!ends_transaction)
         FlushChanges();
     if (running->is_truncate)

@@ -205,7 +205,7 @@ void OnTransactionEvent(XactEvent event, void *) {
 
 } // namespace
 
-void NoteIntent(Relation rel, const Leaf *leaf, TupleTableSlot *row) {
+void RememberIntent(Relation rel, const Leaf *leaf, TupleTableSlot *row) {
     if (!precedes_shards && stage == Stage::Running) {
         ComeFirst();
         precedes_shards = true;
@@ -245,7 +245,7 @@ void NoteIntent(Relation rel, const Leaf *leaf, TupleTableSlot *row) {
         WriteIntents();
 }
 
-void NoteIntentOfAll(Oid leaf) {
+void RememberIntentOfAll(Oid leaf) {
     if (!writes_intents)
         return;
     FindIntent(leaf)->all = true;

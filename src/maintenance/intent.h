@@ -15,10 +15,10 @@ namespace index_table {
 
 // A row of a foreign partition that the current transaction has changed on the shard, and whose
 // entries it changes. The columns of every identity are there.
-void NoteIntent(Relation rel, const Leaf *leaf, TupleTableSlot *row);
+void RememberIntent(Relation rel, const Leaf *leaf, TupleTableSlot *row);
 // Rows of a foreign partition that are not named, by TRUNCATE. REQUIRES PrecedeShards() once shards
 // were told of it: none may have been reached by the session before.
-void NoteIntentOfAll(Oid leaf);
+void RememberIntentOfAll(Oid leaf);
 void PrecedeShards();
 // The same when memory is freed that lasts as long as the statement.
 void PrecedeShardsAfter(MemoryContext statement);

@@ -52,7 +52,7 @@ bool GetBuffers(Capture *capture) {
     return true;
 }
 
-Capture *PrepareCapture(FunctionCallInfo fcinfo, Relation rel) {
+Capture *PrepareOutbox(FunctionCallInfo fcinfo, Relation rel) {
     Capture *capture = static_cast<Capture *>(fcinfo->flinfo->fn_extra);
     if (capture && capture->catalog_generation == CacheGeneration() &&
         capture->buffer_generation == ChangeBufferGeneration())
@@ -75,7 +75,7 @@ Capture *PrepareCapture(FunctionCallInfo fcinfo, Relation rel) {
     while (capture->leaf && !GetBuffers(capture))
         capture->leaf = FindLeaf(rel);
     if (const Leaf *leaf = capture->leaf) {
-        NoteWrittenPartition(leaf->partition_id);
+        RememberWrittenPartition(leaf->partition_id);
         capture->guard = leaf->is_foreign ? MakeForeignGuard(rel) : nullptr;
         int count = leaf->table_count;
         capture->makers = static_cast<EntryMaker **>(palloc(sizeof(EntryMaker *) * count));
@@ -186,7 +186,7 @@ SQL_FUNCTION(index_table_maintain) {
         ereport(ERROR, (errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
                         errmsg("index_table.maintain() must be fired AFTER, FOR EACH ROW")));
 
-    Capture *capture = PrepareCapture(fcinfo, trigger->tg_relation);
+    Capture *capture = PrepareOutbox(fcinfo, trigger->tg_relation);
     const Leaf *leaf = capture->leaf;
     if (!leaf)
         return PointerGetDatum(nullptr);
@@ -206,12 +206,12 @@ SQL_FUNCTION(index_table_maintain) {
     if (is_update && !Differs(before, after, leaf->used, leaf->used_count))
         return PointerGetDatum(nullptr);
 
-    NoteChange(leaf->base_relid);
+    RememberChange(leaf->base_relid);
     if (leaf->is_foreign && HasImmediate(leaf)) {
         if (before)
-            NoteIntent(trigger->tg_relation, leaf, before);
+            RememberIntent(trigger->tg_relation, leaf, before);
         if (after)
-            NoteIntent(trigger->tg_relation, leaf, after);
+            RememberIntent(trigger->tg_relation, leaf, after);
     }
     CommandId command = CommandOf(trigger);
     bool moves_away = IsMovingAway(trigger);
@@ -223,10 +223,11 @@ SQL_FUNCTION(index_table_maintain) {
         if (is_update && leaf->table_count > 1 &&
             !Differs(before, after, table.used, table.used_count))
             continue;
-        bool is_claimed = !leaf->is_foreign &&
-                          IsClaimed(table.table->relid, RelationGetRelid(trigger->tg_relation),
-                                    &trigger->tg_trigslot->tts_tid);
-        if (is_claimed && !before)
+        bool is_speculative =
+            !leaf->is_foreign &&
+            IsSpeculative(table.table->relid, RelationGetRelid(trigger->tg_relation),
+                          &trigger->tg_trigslot->tts_tid);
+        if (is_speculative && !before)
             continue; // it is stored already
         ChangeBuffer *buffer = capture->buffers[i];
         bool may_link = table.table->is_unique && table.table->key.multi_valued < 0;

@@ -40,7 +40,7 @@ void RemoveFrom(EntryWriter *writer, const IndexTable *table, Oid storage, int32
 
 } // namespace
 
-void NoteWrittenPartition(int32 partition_id) {
+void RememberWrittenPartition(int32 partition_id) {
     if (IsWritten(partition_id))
         return;
     if (written.count == written.capacity) {

@@ -12,7 +12,7 @@ constinit bool has_written = false;
 constinit List *written =
     nullptr; // partitioned tables that were changed, memory of the transaction
 
-void NoteWrite(Oid relid) {
+void RememberWrite(Oid relid) {
     if (has_written || !OidIsValid(relid))
         return;
     char kind = get_rel_relkind(relid);
@@ -56,7 +56,7 @@ void BeforeStartOfWrites(QueryDesc *query, int flags) {
         const PlannedStmt *plan = query->plannedstmt;
         ListCell *cell;
         foreach (cell, plan->resultRelations)
-            NoteWrite(rt_fetch(lfirst_int(cell), plan->rtable)->relid);
+            RememberWrite(rt_fetch(lfirst_int(cell), plan->rtable)->relid);
     }
 }
 
@@ -69,14 +69,14 @@ void BeforeUtilityWrites(Node *command) {
         if (copy->is_from && copy->relation) {
             Oid relid = RangeVarGetRelid(copy->relation, NoLock, true);
             CheckMayReach(relid);
-            NoteWrite(relid);
+            RememberWrite(relid);
         }
     } else if (IsA(command, TruncateStmt)) {
         ListCell *cell;
         foreach (cell, reinterpret_cast<TruncateStmt *>(command)->relations) {
             Oid relid = RangeVarGetRelid(lfirst_node(RangeVar, cell), NoLock, true);
             CheckMayReach(relid);
-            NoteWrite(relid);
+            RememberWrite(relid);
         }
     }
 }

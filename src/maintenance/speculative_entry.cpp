@@ -6,8 +6,8 @@
 namespace index_table {
 namespace {
 
-// A relation that holds entries, opened to be claimed in.
-struct ClaimTarget {
+// A relation that holds entries, opened for speculative insertion.
+struct SpeculativeTarget {
     Relation rel;
     EState *estate;
     ResultRelInfo *relinfo;
@@ -15,28 +15,28 @@ struct ClaimTarget {
     TupleTableSlot *found;
 };
 
-struct Claim {
+struct SpeculativeEntry {
     int table;
-    ClaimTarget *target;
+    SpeculativeTarget *target;
     ItemPointerData tid;
 };
 
-struct ClaimTable {
+struct SpeculativeTable {
     const IndexTable *table;
     Relation root; // null: not opened yet
     PartitionKey partition_key;
     PartitionDesc partitions;
-    ClaimTarget **targets;
+    SpeculativeTarget **targets;
     const AttrNumber *attnos; // by position
     Datum *values;            // by attribute number
     bool *nulls;
-    bool is_transient; // claims are taken back before rows are captured
+    bool is_transient; // speculative entries are taken back before rows are captured
     List *transient;   // those of rows that were inserted
     int removed_at;    // the nest level at which that was done; 0: not yet
 };
 
-// The rows of a page that were inserted with their entries claimed.
-struct ClaimedPage {
+// The rows of a page whose entries were there before them.
+struct SpeculativePage {
     struct Place {
         int table;
         Oid leaf;
@@ -47,18 +47,18 @@ struct ClaimedPage {
 
 } // namespace
 
-struct Claims {
-    Claims *outer;
+struct SpeculativeEntries {
+    SpeculativeEntries *outer;
     MemoryContext memory; // as long as the transaction, if need be
     int nest_level;
     CommandId command;
     int table_count;
-    ClaimTable *tables;
-    HTAB *pages; // ClaimedPage
+    SpeculativeTable *tables;
+    HTAB *pages; // SpeculativePage
     // Of the current row:
-    int claim_count;
-    int claim_capacity;
-    Claim *claims;
+    int entry_count;
+    int entry_capacity;
+    SpeculativeEntry *speculative;
     Relation leaf;
     TupleTableSlot *row; // null: none has been handed over
     TupleTableSlot *scratch;
@@ -66,7 +66,7 @@ struct Claims {
 
 namespace {
 
-constinit Claims *innermost = nullptr;
+constinit SpeculativeEntries *innermost = nullptr;
 
 bool HasConstraints(Relation rel) {
     bool found = false;
@@ -83,8 +83,8 @@ bool FiresOnInsertion(Relation rel) {
     return rel->trigdesc && rel->trigdesc->trig_insert_after_row;
 }
 
-void OpenTable(Claims *claims, ClaimTable *self) {
-    MemoryContext caller = MemoryContextSwitchTo(claims->memory);
+void OpenTable(SpeculativeEntries *speculative, SpeculativeTable *self) {
+    MemoryContext caller = MemoryContextSwitchTo(speculative->memory);
     self->root = table_open(self->table->relid, RowExclusiveLock);
     self->attnos = GetLiveColumns(self->root, self->table->column_count);
     int natts = RelationGetDescr(self->root)->natts;
@@ -98,13 +98,14 @@ void OpenTable(Claims *claims, ClaimTable *self) {
         self->partitions = RelationGetPartitionDesc(self->root, true);
         count = Max(1, self->partitions->nparts);
     }
-    self->targets = static_cast<ClaimTarget **>(palloc0(sizeof(ClaimTarget *) * count));
+    self->targets = static_cast<SpeculativeTarget **>(palloc0(sizeof(SpeculativeTarget *) * count));
     MemoryContextSwitchTo(caller);
 }
 
-ClaimTarget *OpenTarget(Claims *claims, ClaimTable *self, Relation rel) {
-    MemoryContext caller = MemoryContextSwitchTo(claims->memory);
-    ClaimTarget *target = palloc0_object(ClaimTarget);
+SpeculativeTarget *OpenTarget(SpeculativeEntries *speculative, SpeculativeTable *self,
+                              Relation rel) {
+    MemoryContext caller = MemoryContextSwitchTo(speculative->memory);
+    SpeculativeTarget *target = palloc0_object(SpeculativeTarget);
     target->rel = rel;
     target->estate = CreateExecutorState();
     compat::InitRangeTable(target->estate, rel);
@@ -118,7 +119,7 @@ ClaimTarget *OpenTarget(Claims *claims, ClaimTable *self, Relation rel) {
     return target;
 }
 
-void CloseTarget(ClaimTarget *target, bool close_rel) {
+void CloseTarget(SpeculativeTarget *target, bool close_rel) {
     ExecResetTupleTable(target->estate->es_tupleTable, false);
     ExecCloseIndices(target->relinfo);
     FreeExecutorState(target->estate);
@@ -126,7 +127,8 @@ void CloseTarget(ClaimTarget *target, bool close_rel) {
         table_close(target->rel, NoLock);
 }
 
-ClaimTarget *TargetOf(Claims *claims, ClaimTable *self, HeapTuple entry) {
+SpeculativeTarget *TargetOf(SpeculativeEntries *speculative, SpeculativeTable *self,
+                            HeapTuple entry) {
     int index = 0;
     if (self->partition_key) {
         bool isnull;
@@ -136,24 +138,24 @@ ClaimTarget *TargetOf(Claims *claims, ClaimTable *self, HeapTuple entry) {
     }
     if (!self->targets[index])
         self->targets[index] = OpenTarget(
-            claims, self,
+            speculative, self,
             self->partition_key ? table_open(self->partitions->oids[index], RowExclusiveLock)
                                 : self->root);
     return self->targets[index];
 }
 
-ClaimTarget *TargetOf(ClaimTable *self, const TupleTableSlot *entry) {
+SpeculativeTarget *TargetOf(SpeculativeTable *self, const TupleTableSlot *entry) {
     int count = self->partition_key ? self->partitions->nparts : 1;
-    for (ClaimTarget *target : std::span(self->targets, count))
+    for (SpeculativeTarget *target : std::span(self->targets, count))
         if (target && target->found == entry)
             return target;
     elog(ERROR, "an entry is of no index table that was looked into");
 }
 
 // Deletes a stored entry, without triggers. One that is gone stays so.
-void Remove(const Claims *claims, ClaimTarget *target, ItemPointer tid) {
+void Remove(const SpeculativeEntries *speculative, SpeculativeTarget *target, ItemPointer tid) {
     // A command cannot delete what it has inserted.
-    if (GetCurrentCommandId(true) <= claims->command)
+    if (GetCurrentCommandId(true) <= speculative->command)
         CommandCounterIncrement();
     TM_FailureData failure;
     table_tuple_delete(target->rel, tid, GetCurrentCommandId(true), SnapshotSelf, InvalidSnapshot,
@@ -167,20 +169,20 @@ bool IsLive(const IndexTable *table, const AttrNumber *attnos, TupleTableSlot *e
     return !isnull && OidIsValid(FindPartition(table->base, DatumGetInt32(partition)));
 }
 
-bool IsNoted(const Claims *claims, int table, Oid leaf, ItemPointer row) {
-    ClaimedPage::Place place = {table, leaf, ItemPointerGetBlockNumber(row)};
-    ClaimedPage *page =
-        static_cast<ClaimedPage *>(hash_search(claims->pages, &place, HASH_FIND, nullptr));
+bool IsNoted(const SpeculativeEntries *speculative, int table, Oid leaf, ItemPointer row) {
+    SpeculativePage::Place place = {table, leaf, ItemPointerGetBlockNumber(row)};
+    SpeculativePage *page =
+        static_cast<SpeculativePage *>(hash_search(speculative->pages, &place, HASH_FIND, nullptr));
     int offset = ItemPointerGetOffsetNumber(row);
     return page && offset <= MaxOffsetNumber &&
            (page->rows[offset / 64] & UINT64CONST(1) << offset % 64) != 0;
 }
 
-void NoteRow(Claims *claims, int table, Oid leaf, ItemPointer row) {
-    ClaimedPage::Place place = {table, leaf, ItemPointerGetBlockNumber(row)};
+void RememberRow(SpeculativeEntries *speculative, int table, Oid leaf, ItemPointer row) {
+    SpeculativePage::Place place = {table, leaf, ItemPointerGetBlockNumber(row)};
     bool found;
-    ClaimedPage *page =
-        static_cast<ClaimedPage *>(hash_search(claims->pages, &place, HASH_ENTER, &found));
+    SpeculativePage *page =
+        static_cast<SpeculativePage *>(hash_search(speculative->pages, &place, HASH_ENTER, &found));
     if (!found)
         memset(page->rows, 0, sizeof(page->rows));
     int offset = ItemPointerGetOffsetNumber(row);
@@ -189,14 +191,14 @@ void NoteRow(Claims *claims, int table, Oid leaf, ItemPointer row) {
     page->rows[offset / 64] |= UINT64CONST(1) << offset % 64;
 }
 
-void RemoveTransient(const Claims *claims, ClaimTable *self) {
+void RemoveTransient(const SpeculativeEntries *speculative, SpeculativeTable *self) {
     if (self->removed_at > 0)
         return;
     self->removed_at = GetCurrentTransactionNestLevel();
     ListCell *cell;
     foreach (cell, self->transient) {
-        Claim *claim = static_cast<Claim *>(lfirst(cell));
-        Remove(claims, claim->target, &claim->tid);
+        SpeculativeEntry *inserted = static_cast<SpeculativeEntry *>(lfirst(cell));
+        Remove(speculative, inserted->target, &inserted->tid);
     }
 }
 
@@ -217,54 +219,55 @@ List *ListConstrainedTables(const Base *base) {
     return tables;
 }
 
-Claims *BeginClaims(List *tables, CommandId command) {
+SpeculativeEntries *BeginSpeculation(List *tables, CommandId command) {
     MemoryContext memory =
         AllocSetContextCreate(TopTransactionContext, "index_table claims", ALLOCSET_SMALL_SIZES);
     MemoryContext caller = MemoryContextSwitchTo(memory);
-    Claims *claims = palloc0_object(Claims);
-    claims->memory = memory;
-    claims->nest_level = GetCurrentTransactionNestLevel();
-    claims->command = command;
-    claims->table_count = list_length(tables);
-    claims->tables = palloc0_array(ClaimTable, claims->table_count);
-    for (int i = 0; i < claims->table_count; i++)
-        claims->tables[i].table = static_cast<const IndexTable *>(list_nth(tables, i));
-    claims->claim_capacity = claims->table_count;
-    claims->claims = palloc_array(Claim, claims->claim_capacity);
+    SpeculativeEntries *speculative = palloc0_object(SpeculativeEntries);
+    speculative->memory = memory;
+    speculative->nest_level = GetCurrentTransactionNestLevel();
+    speculative->command = command;
+    speculative->table_count = list_length(tables);
+    speculative->tables = palloc0_array(SpeculativeTable, speculative->table_count);
+    for (int i = 0; i < speculative->table_count; i++)
+        speculative->tables[i].table = static_cast<const IndexTable *>(list_nth(tables, i));
+    speculative->entry_capacity = speculative->table_count;
+    speculative->speculative = palloc_array(SpeculativeEntry, speculative->entry_capacity);
     HASHCTL control = {};
-    control.keysize = sizeof(ClaimedPage::Place);
-    control.entrysize = sizeof(ClaimedPage);
+    control.keysize = sizeof(SpeculativePage::Place);
+    control.entrysize = sizeof(SpeculativePage);
     control.hcxt = memory;
-    claims->pages = hash_create("index_table rows with claimed entries", 16, &control,
-                                HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+    speculative->pages = hash_create("index_table rows with claimed entries", 16, &control,
+                                     HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
     MemoryContextSwitchTo(caller);
-    claims->outer = innermost;
-    innermost = claims;
-    return claims;
+    speculative->outer = innermost;
+    innermost = speculative;
+    return speculative;
 }
 
-void EndClaims(Claims *claims) {
-    for (Claims **link = &innermost; *link; link = &(*link)->outer)
-        if (*link == claims) {
-            *link = claims->outer;
+void EndSpeculation(SpeculativeEntries *speculative) {
+    for (SpeculativeEntries **link = &innermost; *link; link = &(*link)->outer)
+        if (*link == speculative) {
+            *link = speculative->outer;
             break;
         }
-    for (ClaimTable &self : std::span(claims->tables, claims->table_count)) {
+    for (SpeculativeTable &self : std::span(speculative->tables, speculative->table_count)) {
         if (!self.root)
             continue;
         int count = self.partition_key ? self.partitions->nparts : 1;
-        for (ClaimTarget *target : std::span(self.targets, count))
+        for (SpeculativeTarget *target : std::span(self.targets, count))
             if (target)
                 CloseTarget(target, self.partition_key != nullptr);
         table_close(self.root, NoLock);
     }
-    MemoryContextDelete(claims->memory);
+    MemoryContextDelete(speculative->memory);
 }
 
-HeapTuple FormEntry(Claims *claims, int table, const Datum *values, const bool *nulls) {
-    ClaimTable *self = &claims->tables[table];
+HeapTuple FormEntry(SpeculativeEntries *speculative, int table, const Datum *values,
+                    const bool *nulls) {
+    SpeculativeTable *self = &speculative->tables[table];
     if (!self->root)
-        OpenTable(claims, self);
+        OpenTable(speculative, self);
     TupleDesc descriptor = RelationGetDescr(self->root);
     for (int i = 0; i < self->table->column_count; i++) {
         int index = self->attnos[i] - 1;
@@ -278,9 +281,9 @@ HeapTuple FormEntry(Claims *claims, int table, const Datum *values, const bool *
     return heap_form_tuple(descriptor, self->values, self->nulls);
 }
 
-TupleTableSlot *FindConflict(Claims *claims, int table, HeapTuple entry) {
-    ClaimTable *self = &claims->tables[table];
-    ClaimTarget *target = TargetOf(claims, self, entry);
+TupleTableSlot *FindConflict(SpeculativeEntries *speculative, int table, HeapTuple entry) {
+    SpeculativeTable *self = &speculative->tables[table];
+    SpeculativeTarget *target = TargetOf(speculative, self, entry);
     TupleTableSlot *found = nullptr;
     while (!found) {
         CHECK_FOR_INTERRUPTS();
@@ -297,134 +300,140 @@ TupleTableSlot *FindConflict(Claims *claims, int table, HeapTuple entry) {
         if (IsLive(self->table, self->attnos, target->found))
             found = target->found;
         else
-            Remove(claims, target, &tid);
+            Remove(speculative, target, &tid);
     }
     ExecClearTuple(target->slot);
     return found;
 }
 
-bool IsStillStored(Claims *claims, int table, TupleTableSlot *entry) {
-    ClaimTarget *target = TargetOf(&claims->tables[table], entry);
+bool IsStillStored(SpeculativeEntries *speculative, int table, TupleTableSlot *entry) {
+    SpeculativeTarget *target = TargetOf(&speculative->tables[table], entry);
     ItemPointerData tid = entry->tts_tid;
     bool is_there = table_tuple_fetch_row_version(target->rel, &tid, SnapshotSelf, target->slot);
     ExecClearTuple(target->slot);
     return is_there;
 }
 
-bool ClaimEntry(Claims *claims, int table, HeapTuple entry) {
-    ClaimTarget *target = TargetOf(claims, &claims->tables[table], entry);
+bool InsertSpeculatively(SpeculativeEntries *speculative, int table, HeapTuple entry) {
+    SpeculativeTarget *target = TargetOf(speculative, &speculative->tables[table], entry);
     TupleTableSlot *slot = target->slot;
     ExecForceStoreHeapTuple(entry, slot, false);
     slot->tts_tableOid = RelationGetRelid(target->rel);
     if (target->rel->rd_att->constr)
         ExecConstraints(target->relinfo, slot, target->estate);
     uint32 token = SpeculativeInsertionLockAcquire(GetCurrentTransactionId());
-    table_tuple_insert_speculative(target->rel, slot, claims->command, 0, nullptr, token);
+    table_tuple_insert_speculative(target->rel, slot, speculative->command, 0, nullptr, token);
     bool is_ours = compat::InsertIndexTuplesSpeculatively(target->relinfo, slot, target->estate);
     table_tuple_complete_speculative(target->rel, slot, token, is_ours);
     SpeculativeInsertionLockRelease(GetCurrentTransactionId());
     ResetPerTupleExprContext(target->estate);
     if (is_ours) {
-        if (claims->claim_count == claims->claim_capacity) {
-            claims->claim_capacity *= 2;
-            claims->claims = repalloc_array(claims->claims, Claim, claims->claim_capacity);
+        if (speculative->entry_count == speculative->entry_capacity) {
+            speculative->entry_capacity *= 2;
+            speculative->speculative = repalloc_array(speculative->speculative, SpeculativeEntry,
+                                                      speculative->entry_capacity);
         }
-        claims->claims[claims->claim_count++] = {table, target, slot->tts_tid};
+        speculative->speculative[speculative->entry_count++] = {table, target, slot->tts_tid};
     }
     ExecClearTuple(slot);
     return is_ours;
 }
 
-bool IsOwnClaim(const Claims *claims, TupleTableSlot *entry) {
-    for (Claim &claim : std::span(claims->claims, claims->claim_count))
-        if (claim.target->found == entry && ItemPointerEquals(&claim.tid, &entry->tts_tid))
+bool IsOwnSpeculative(const SpeculativeEntries *speculative, TupleTableSlot *entry) {
+    for (SpeculativeEntry &inserted : std::span(speculative->speculative, speculative->entry_count))
+        if (inserted.target->found == entry && ItemPointerEquals(&inserted.tid, &entry->tts_tid))
             return true;
     return false;
 }
 
-void TakeBackClaims(Claims *claims) {
-    for (Claim &claim : std::span(claims->claims, claims->claim_count))
-        Remove(claims, claim.target, &claim.tid);
-    claims->claim_count = 0;
+void TakeBackEntries(SpeculativeEntries *speculative) {
+    for (SpeculativeEntry &inserted : std::span(speculative->speculative, speculative->entry_count))
+        Remove(speculative, inserted.target, &inserted.tid);
+    speculative->entry_count = 0;
 }
 
-void TakeBackClaims(Claims *claims, int table) {
+void TakeBackEntries(SpeculativeEntries *speculative, int table) {
     int kept = 0;
-    for (Claim &claim : std::span(claims->claims, claims->claim_count)) {
-        if (claim.table == table)
-            Remove(claims, claim.target, &claim.tid);
+    for (SpeculativeEntry &inserted :
+         std::span(speculative->speculative, speculative->entry_count)) {
+        if (inserted.table == table)
+            Remove(speculative, inserted.target, &inserted.tid);
         else
-            claims->claims[kept++] = claim;
+            speculative->speculative[kept++] = inserted;
     }
-    claims->claim_count = kept;
+    speculative->entry_count = kept;
 }
 
-void AwaitRow(Claims *claims, Relation leaf, TupleTableSlot *row, TupleTableSlot *scratch) {
-    claims->leaf = leaf;
-    claims->row = row;
-    claims->scratch = scratch;
+void AwaitRow(SpeculativeEntries *speculative, Relation leaf, TupleTableSlot *row,
+              TupleTableSlot *scratch) {
+    speculative->leaf = leaf;
+    speculative->row = row;
+    speculative->scratch = scratch;
 }
 
-void SettleRow(Claims *claims) {
-    TupleTableSlot *row = claims->row;
+void SettleRow(SpeculativeEntries *speculative) {
+    TupleTableSlot *row = speculative->row;
     if (!row)
         return;
-    claims->row = nullptr;
+    speculative->row = nullptr;
     ItemPointerData tid = row->tts_tid;
     // A row that lost a race for another constraint was inserted, and killed: then nobody inserted
     // it. Whether it has been changed since does not matter.
     bool is_inserted =
         ItemPointerIsValid(&tid) &&
-        table_tuple_fetch_row_version(claims->leaf, &tid, SnapshotAny, claims->scratch);
+        table_tuple_fetch_row_version(speculative->leaf, &tid, SnapshotAny, speculative->scratch);
     if (is_inserted) {
         bool isnull;
-        Datum inserter = slot_getsysattr(claims->scratch, MinTransactionIdAttributeNumber, &isnull);
+        Datum inserter =
+            slot_getsysattr(speculative->scratch, MinTransactionIdAttributeNumber, &isnull);
         is_inserted = TransactionIdIsCurrentTransactionId(DatumGetTransactionId(inserter));
     }
-    ExecClearTuple(claims->scratch);
+    ExecClearTuple(speculative->scratch);
     if (!is_inserted) {
-        TakeBackClaims(claims);
+        TakeBackEntries(speculative);
         return;
     }
-    MemoryContext caller = MemoryContextSwitchTo(claims->memory);
-    for (const Claim &claim : std::span(claims->claims, claims->claim_count)) {
-        ClaimTable *self = &claims->tables[claim.table];
-        NoteRow(claims, claim.table, RelationGetRelid(claims->leaf), &tid);
+    MemoryContext caller = MemoryContextSwitchTo(speculative->memory);
+    for (const SpeculativeEntry &inserted :
+         std::span(speculative->speculative, speculative->entry_count)) {
+        SpeculativeTable *self = &speculative->tables[inserted.table];
+        RememberRow(speculative, inserted.table, RelationGetRelid(speculative->leaf), &tid);
         if (!self->is_transient)
             continue;
-        Claim *kept = palloc_object(Claim);
-        *kept = claim;
+        SpeculativeEntry *kept = palloc_object(SpeculativeEntry);
+        *kept = inserted;
         self->transient = lappend(self->transient, kept);
     }
-    claims->claim_count = 0;
+    speculative->entry_count = 0;
     MemoryContextSwitchTo(caller);
 }
 
-bool IsClaimed(Oid index_table, Oid leaf, ItemPointer row) {
-    for (Claims *claims = innermost; claims; claims = claims->outer) {
-        SettleRow(claims);
-        for (int i = 0; i < claims->table_count; i++) {
-            ClaimTable *self = &claims->tables[i];
-            if (self->table->relid != index_table || !IsNoted(claims, i, leaf, row))
+bool IsSpeculative(Oid index_table, Oid leaf, ItemPointer row) {
+    for (SpeculativeEntries *speculative = innermost; speculative;
+         speculative = speculative->outer) {
+        SettleRow(speculative);
+        for (int i = 0; i < speculative->table_count; i++) {
+            SpeculativeTable *self = &speculative->tables[i];
+            if (self->table->relid != index_table || !IsNoted(speculative, i, leaf, row))
                 continue;
             if (self->is_transient)
-                RemoveTransient(claims, self);
+                RemoveTransient(speculative, self);
             return !self->is_transient;
         }
     }
     return false;
 }
 
-void AtEOXactClaims() {
+void AtEOXactSpeculation() {
     innermost = nullptr;
 }
 
-void AtEOSubXactClaims(bool commits, int level) {
+void AtEOSubXactSpeculation(bool commits, int level) {
     // Their relations are closed by the resource owner, their memory goes with the transaction.
     while (!commits && innermost && innermost->nest_level >= level)
         innermost = innermost->outer;
-    for (Claims *claims = innermost; claims; claims = claims->outer)
-        for (ClaimTable &self : std::span(claims->tables, claims->table_count))
+    for (SpeculativeEntries *speculative = innermost; speculative; speculative = speculative->outer)
+        for (SpeculativeTable &self : std::span(speculative->tables, speculative->table_count))
             if (self.removed_at >= level)
                 self.removed_at = commits ? level - 1 : 0;
 }

@@ -103,7 +103,7 @@ void LeaveStatement(ActiveStatement *statement) {
     list_free(statement->cascaded);
 }
 
-void NoteCascade(QueryDesc *query) {
+void RememberCascade(QueryDesc *query) {
     if (query->plannedstmt->resultRelations == NIL)
         return;
     if (!innermost) {
@@ -125,7 +125,7 @@ void AnnounceStatement(Oid relid) {
     announced_at = GetCurrentStatementStartTimestamp();
 }
 
-void NoteBegin(QueryDesc *query) {
+void StatementBegins(QueryDesc *query) {
     if (!OidIsValid(announced))
         return;
     // COPY ends unseen, but not after the client's next message.
@@ -139,7 +139,7 @@ void NoteBegin(QueryDesc *query) {
     }
 }
 
-void NoteEnd(QueryDesc *query) {
+void StatementEnds(QueryDesc *query) {
     if (!OidIsValid(announced))
         return;
     if (list_member_ptr(begun, query)) {
@@ -150,7 +150,7 @@ void NoteEnd(QueryDesc *query) {
     }
 }
 
-void NoteChange(Oid base) {
+void RememberChange(Oid base) {
     if (!IsBeingChanged(base))
         unknown = true;
 }
@@ -199,7 +199,7 @@ List *TruncatedRelations() {
     return relids;
 }
 
-void NoteTruncated(List *numbers) {
+void RememberTruncated(List *numbers) {
     MemoryContext caller = MemoryContextSwitchTo(TopTransactionContext);
     truncated_numbers = list_concat(truncated_numbers, numbers);
     MemoryContextSwitchTo(caller);

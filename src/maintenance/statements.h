@@ -25,7 +25,7 @@ void LeaveStatement(ActiveStatement *statement);
 
 // At the end of a query that leaves its triggers to the statement around it, as the queries of
 // foreign key actions do.
-void NoteCascade(QueryDesc *query);
+void RememberCascade(QueryDesc *query);
 
 // A statement is about to change rows of a relation. Its trigger may have loaded the library just
 // now: then the hooks never saw it begin, but will see it end.
@@ -33,11 +33,11 @@ void AnnounceStatement(Oid relid);
 
 // Rows of a base table are being captured. Where no statement that changes it is known, none can be
 // told from another for the rest of the transaction (logical replication fires row triggers alone).
-void NoteChange(Oid base);
+void RememberChange(Oid base);
 
 // A statement begins or ends that runs inside no other; `query` null: not a query.
-void NoteBegin(QueryDesc *query);
-void NoteEnd(QueryDesc *query);
+void StatementBegins(QueryDesc *query);
+void StatementEnds(QueryDesc *query);
 
 // Whether a statement around may have changed rows of a base table that were not captured yet; the
 // second, whether a snapshot whose command id is `command` may see such rows.
@@ -52,7 +52,7 @@ const TruncateStmt *SetTruncate(const TruncateStmt *statement);
 // What it names, with partitions, a list of OIDs; what CASCADE adds is not among them.
 List *TruncatedRelations();
 // Partition numbers whose entries it has seen to.
-void NoteTruncated(List *numbers);
+void RememberTruncated(List *numbers);
 bool WasTruncated(int32 number);
 
 // The transaction has ended.

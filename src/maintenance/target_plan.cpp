@@ -155,7 +155,7 @@ bool HasRowTriggers(Relation rel) {
                         triggers->trig_delete_after_row);
 }
 
-bool IsReferenced(Relation rel) {
+bool IsReferencedByForeignKey(Relation rel) {
     const TriggerDesc *triggers = rel->trigdesc;
     return triggers && std::any_of(triggers->triggers, triggers->triggers + triggers->numtriggers,
                                    [](const Trigger &trigger) {

@@ -28,7 +28,7 @@ struct TargetPlan {
 bool HasRowTriggers(Relation rel);
 
 // Whether foreign keys point at an index table, or at a partition of one.
-bool IsReferenced(Relation rel);
+bool IsReferencedByForeignKey(Relation rel);
 
 // What the indexes of an index table, those of its owner included, are good for.
 struct IndexRoles {

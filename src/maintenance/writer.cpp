@@ -572,7 +572,7 @@ bool MoveEntry(EntryWriter *writer, Target *from, Target *to, const Change &old_
         return false;
     MemoryContext caller = MemoryContextSwitchTo(writer->per_row);
     ItemPointerData new_tid = InsertOne(writer, to, new_change);
-    if (from->plan->general && to->plan->general && IsReferenced(writer->root) &&
+    if (from->plan->general && to->plan->general && IsReferencedByForeignKey(writer->root) &&
         !writer->ignores_references) {
         if (!writer->root_relinfo) {
             MemoryContextSwitchTo(writer->context);

@@ -10,8 +10,9 @@ namespace {
 
 // Statement triggers do not fire where logical replication applies changes, row triggers fire only
 // there: in every session one of them does. Statements that change the parent of a partition do not
-// fire its statement triggers: one that is captured by itself has a row trigger for every session.
-struct CaptureTrigger {
+// fire its statement triggers: one that has an outbox by itself has a row trigger for every
+// session.
+struct OutboxTrigger {
     const char *name;
     const char *definition;
     char mode;
@@ -19,7 +20,7 @@ struct CaptureTrigger {
     bool on_members; // other than those that PostgreSQL clones
     bool on_lone_partition;
 };
-constexpr CaptureTrigger kTriggers[] = {
+constexpr OutboxTrigger kTriggers[] = {
     {"index_table_capture_insert",
      "INSERT ON %s REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT", TRIGGER_FIRES_ON_ORIGIN,
      true, true, false},
@@ -37,7 +38,7 @@ constexpr CaptureTrigger kTriggers[] = {
      TRIGGER_FIRES_ALWAYS, false, false, true},
 };
 
-[[noreturn]] void RaiseUncapturable(Relation rel, const char *why, const char *hint) {
+[[noreturn]] void RaiseCannotHaveOutbox(Relation rel, const char *why, const char *hint) {
     ereport(ERROR, (errcode(ERRCODE_WRONG_OBJECT_TYPE),
                     errmsg("cannot capture \"%s\"", RelationGetRelationName(rel)),
                     errdetail("%s", why), hint ? errhint("%s", hint) : 0));
@@ -47,38 +48,40 @@ void CheckTable(Relation rel) {
     Oid relid = RelationGetRelid(rel);
     char kind = rel->rd_rel->relkind;
     if (kind == RELKIND_FOREIGN_TABLE)
-        RaiseUncapturable(rel, "It is a foreign table.",
-                          "Call index_table.capture() on the server that has its rows.");
+        RaiseCannotHaveOutbox(rel, "It is a foreign table.",
+                              "Call index_table.capture() on the server that has its rows.");
     if (kind != RELKIND_RELATION && kind != RELKIND_PARTITIONED_TABLE)
-        RaiseUncapturable(rel, "It is neither a plain nor a partitioned table.", nullptr);
+        RaiseCannotHaveOutbox(rel, "It is neither a plain nor a partitioned table.", nullptr);
     if (IsSystemRelation(rel) || RelationGetNamespace(rel) == ExtensionSchema())
-        RaiseUncapturable(rel, "It is a system table.", nullptr);
-    if (OidIsValid(RecordedBase(relid)) || OidIsValid(CapturedBy(relid)))
-        RaiseUncapturable(rel, "It is an index table or a queue.", nullptr);
+        RaiseCannotHaveOutbox(rel, "It is a system table.", nullptr);
+    if (OidIsValid(RecordedBase(relid)) || OidIsValid(OutboxSource(relid)))
+        RaiseCannotHaveOutbox(rel, "It is an index table or a queue.", nullptr);
     bool is_partition = rel->rd_rel->relispartition;
     if (is_partition && kind == RELKIND_PARTITIONED_TABLE)
-        RaiseUncapturable(
+        RaiseCannotHaveOutbox(
             rel, "It is a partition that has partitions.",
             psprintf("Capture its partitions, or \"%s\".", get_rel_name(RootOf(relid))));
-    if (is_partition && OidIsValid(CapturedRoot(RootOf(relid))))
-        RaiseUncapturable(rel, "It is captured with the table that it is a partition of.", nullptr);
+    if (is_partition && OidIsValid(OutboxRoot(RootOf(relid))))
+        RaiseCannotHaveOutbox(rel, "It is captured with the table that it is a partition of.",
+                              nullptr);
     if ((has_superclass(relid) && !is_partition) ||
         (kind == RELKIND_RELATION && find_inheritance_children(relid, NoLock) != NIL))
-        RaiseUncapturable(rel, "It inherits from other tables, or they from it.",
-                          "Use declarative partitioning.");
+        RaiseCannotHaveOutbox(rel, "It inherits from other tables, or they from it.",
+                              "Use declarative partitioning.");
     ListCell *cell;
     foreach (cell, find_all_inheritors(relid, NoLock, nullptr)) {
         if (get_rel_relkind(lfirst_oid(cell)) == RELKIND_FOREIGN_TABLE)
-            RaiseUncapturable(rel, "Some of its partitions are foreign tables.",
-                              "Call index_table.capture() on the servers that have their rows.");
+            RaiseCannotHaveOutbox(
+                rel, "Some of its partitions are foreign tables.",
+                "Call index_table.capture() on the servers that have their rows.");
         if (get_rel_persistence(lfirst_oid(cell)) != RELPERSISTENCE_PERMANENT)
-            RaiseUncapturable(rel, "It is temporary or unlogged: rows go untold.",
-                              "Use ALTER TABLE ... SET LOGGED.");
+            RaiseCannotHaveOutbox(rel, "It is temporary or unlogged: rows go untold.",
+                                  "Use ALTER TABLE ... SET LOGGED.");
         if (lfirst_oid(cell) != relid && OidIsValid(QueueOf(lfirst_oid(cell))))
-            RaiseUncapturable(rel,
-                              psprintf("Its partition \"%s\" is captured by itself.",
-                                       get_rel_name(lfirst_oid(cell))),
-                              "End that with index_table.release().");
+            RaiseCannotHaveOutbox(rel,
+                                  psprintf("Its partition \"%s\" is captured by itself.",
+                                           get_rel_name(lfirst_oid(cell))),
+                                  "End that with index_table.release().");
     }
 }
 
@@ -152,21 +155,21 @@ Oid CreateQueue(Relation rel, List *attnos) {
 }
 
 // The queue goes with the table and with the extension, and keeps columns of the identity.
-void RecordDependencies(Oid captured, Oid queue, List *attnos) {
+void RecordDependencies(Oid source, Oid queue, List *attnos) {
     ObjectAddress self, referenced;
     ObjectAddressSet(self, RelationRelationId, queue);
-    ObjectAddressSet(referenced, RelationRelationId, captured);
+    ObjectAddressSet(referenced, RelationRelationId, source);
     recordDependencyOn(&self, &referenced, DEPENDENCY_AUTO);
     ListCell *cell;
     foreach (cell, attnos) {
-        ObjectAddressSubSet(referenced, RelationRelationId, captured, lfirst_int(cell));
+        ObjectAddressSubSet(referenced, RelationRelationId, source, lfirst_int(cell));
         recordDependencyOn(&self, &referenced, DEPENDENCY_NORMAL);
     }
     ObjectAddressSet(referenced, ExtensionRelationId, get_extension_oid("index_table", false));
     recordDependencyOn(&self, &referenced, DEPENDENCY_AUTO_EXTENSION);
 }
 
-bool HasDependencies(Oid captured, Oid queue) {
+bool HasDependencies(Oid source, Oid queue) {
     List *found = getAutoExtensionsOfObject(RelationRelationId, queue);
     return found != NIL;
 }
@@ -201,13 +204,13 @@ Oid Capture(Oid relid, const char *identity) {
     Oid queue = CreateQueue(rel, attnos);
     LeaveOwner(owner);
     RecordDependencies(relid, queue, attnos);
-    InsertCaptured(relid, queue, names);
+    InsertOutbox(relid, queue, names);
     bool is_partition = rel->rd_rel->relispartition;
     relation_close(rel, NoLock); // DDL refuses a table that this session has open
     foreach (cell, tree)
-        CreateCaptureTriggers(lfirst_oid(cell), is_partition ? CapturedAs::LonePartition
-                                                : lfirst_oid(cell) == relid ? CapturedAs::Root
-                                                                            : CapturedAs::Member);
+        CreateOutboxTriggers(lfirst_oid(cell), is_partition ? OutboxRole::LonePartition
+                                               : lfirst_oid(cell) == relid ? OutboxRole::Root
+                                                                           : OutboxRole::Member);
     return queue;
 }
 
@@ -225,11 +228,11 @@ void Release(Oid relid) {
         RaiseDropped(relid);
     ListCell *cell;
     foreach (cell, find_all_inheritors(relid, AccessExclusiveLock, nullptr))
-        DropCaptureTriggers(lfirst_oid(cell));
+        DropOutboxTriggers(lfirst_oid(cell));
     queue = QueueOf(relid);
     if (!OidIsValid(queue)) // somebody was faster
         return;
-    DeleteCaptured(relid);
+    DeleteOutbox(relid);
     ObjectAddress address;
     ObjectAddressSet(address, RelationRelationId, queue);
     performDeletion(&address, DROP_RESTRICT, 0);
@@ -237,13 +240,13 @@ void Release(Oid relid) {
 
 } // namespace
 
-void CreateCaptureTriggers(Oid relid, CapturedAs role) {
+void CreateOutboxTriggers(Oid relid, OutboxRole role) {
     // A partition may belong to another role than its table.
     OwnerContext owner = EnterOwner(RelationOwner(relid));
     const char *name = QualifiedName(relid);
-    for (const CaptureTrigger &trigger : kTriggers) {
-        bool is_wanted = role == CapturedAs::Root     ? trigger.on_root
-                         : role == CapturedAs::Member ? trigger.on_members
+    for (const OutboxTrigger &trigger : kTriggers) {
+        bool is_wanted = role == OutboxRole::Root     ? trigger.on_root
+                         : role == OutboxRole::Member ? trigger.on_members
                                                       : trigger.on_lone_partition;
         if (!is_wanted || OidIsValid(get_trigger_oid(relid, trigger.name, true)))
             continue;
@@ -259,16 +262,16 @@ void CreateCaptureTriggers(Oid relid, CapturedAs role) {
     LeaveOwner(owner);
 }
 
-char CaptureTriggerMode(const char *name) {
-    for (const CaptureTrigger &trigger : kTriggers)
+char OutboxTriggerMode(const char *name) {
+    for (const OutboxTrigger &trigger : kTriggers)
         if (strcmp(trigger.name, name) == 0)
             return trigger.mode;
     return TRIGGER_FIRES_ON_ORIGIN; // somebody's own
 }
 
 // Clones go with what they are clones of.
-void DropCaptureTriggers(Oid relid) {
-    for (const CaptureTrigger &trigger : kTriggers) {
+void DropOutboxTriggers(Oid relid) {
+    for (const OutboxTrigger &trigger : kTriggers) {
         Oid oid = get_trigger_oid(relid, trigger.name, true);
         bool is_cloned = trigger.on_root && !trigger.on_members && get_rel_relispartition(relid);
         if (!OidIsValid(oid) || is_cloned)
@@ -281,21 +284,21 @@ void DropCaptureTriggers(Oid relid) {
 
 void EnsureQueueDependencies() {
     ListCell *cell;
-    foreach (cell, ListCaptured()) {
-        Oid captured = lfirst_oid(cell);
-        Oid queue = QueueOf(captured);
-        if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(captured)) ||
+    foreach (cell, ListOutboxTables()) {
+        Oid source = lfirst_oid(cell);
+        Oid queue = QueueOf(source);
+        if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(source)) ||
             !SearchSysCacheExists1(RELOID, ObjectIdGetDatum(queue)) ||
-            HasDependencies(captured, queue))
+            HasDependencies(source, queue))
             continue;
         List *attnos = NIL;
         ListCell *name;
-        foreach (name, CapturedIdentity(captured)) {
-            AttrNumber attno = get_attnum(captured, static_cast<const char *>(lfirst(name)));
+        foreach (name, OutboxIdentity(source)) {
+            AttrNumber attno = get_attnum(source, static_cast<const char *>(lfirst(name)));
             if (attno > 0)
                 attnos = lappend_int(attnos, attno);
         }
-        RecordDependencies(captured, queue, attnos);
+        RecordDependencies(source, queue, attnos);
         CommandCounterIncrement();
     }
 }

@@ -1,4 +1,4 @@
-// The trigger of captured tables.
+// The trigger of tables with an outbox.
 #include "outbox/outbox.h"
 
 #include "core/public.h"
@@ -12,7 +12,7 @@ constexpr int kNumbersAtOnce = 1000; // what the sequence is incremented by
 // A queue opened for appending. Closed by End(), or by the resource owner and its memory context
 // after an error.
 struct Appender {
-    const Captured *captured;
+    const Outbox *source;
     MemoryContext memory;
     MemoryContext pack; // identities of the pack being filled
     Relation rel;
@@ -26,29 +26,28 @@ struct Appender {
     Datum **identities; // by column, then by place in the pack
 };
 
-Appender *Begin(const Captured *captured) {
+Appender *Begin(const Outbox *source) {
     MemoryContext memory =
         AllocSetContextCreate(CurrentMemoryContext, "index_table outbox", ALLOCSET_DEFAULT_SIZES);
     MemoryContext caller = MemoryContextSwitchTo(memory);
     Appender *appender = static_cast<Appender *>(palloc0(sizeof(Appender)));
-    appender->captured = captured;
+    appender->source = source;
     appender->memory = memory;
-    appender->rel = table_open(captured->queue, RowExclusiveLock);
+    appender->rel = table_open(source->queue, RowExclusiveLock);
     appender->estate = CreateExecutorState();
     appender->relinfo = makeNode(ResultRelInfo);
     InitResultRelInfo(appender->relinfo, appender->rel, 0, nullptr, 0);
     ExecOpenIndices(appender->relinfo, false);
     appender->slot = table_slot_create(appender->rel, nullptr);
-    appender->identities =
-        static_cast<Datum **>(palloc0(sizeof(Datum *) * captured->identity_count));
+    appender->identities = static_cast<Datum **>(palloc0(sizeof(Datum *) * source->identity_count));
     MemoryContextSwitchTo(caller);
     return appender;
 }
 
 void WritePack(Appender *appender) {
-    const Captured *captured = appender->captured;
+    const Outbox *source = appender->source;
     if (appender->numbers_left == 0) {
-        appender->next_number = nextval_internal(captured->sequence, false);
+        appender->next_number = nextval_internal(source->sequence, false);
         appender->numbers_left = kNumbersAtOnce;
     }
     MemoryContext caller = MemoryContextSwitchTo(GetPerTupleMemoryContext(appender->estate));
@@ -62,8 +61,8 @@ void WritePack(Appender *appender) {
     put(kQueueNumber, Int64GetDatum(appender->next_number));
     put(kQueueQueuedAt, TimestampTzGetDatum(GetCurrentTransactionStartTimestamp()));
     put(kQueueChanges, Int32GetDatum(appender->count));
-    for (int i = 0; appender->count > 0 && i < captured->identity_count; i++) {
-        const IdentityColumn &column = captured->identity[i];
+    for (int i = 0; appender->count > 0 && i < source->identity_count; i++) {
+        const IdentityColumn &column = source->identity[i];
         put(kQueueIdentity + i,
             PointerGetDatum(construct_array(appender->identities[i], appender->count, column.type,
                                             column.length, column.by_value, column.align)));
@@ -84,26 +83,26 @@ void WritePack(Appender *appender) {
 }
 
 void Append(Appender *appender, TupleTableSlot *row) {
-    const Captured *captured = appender->captured;
-    for (int i = 0; i < captured->identity_count; i++) {
-        int index = captured->identity[i].attno - 1;
+    const Outbox *source = appender->source;
+    for (int i = 0; i < source->identity_count; i++) {
+        int index = source->identity[i].attno - 1;
         if (row->tts_isnull[index])
             ereport(ERROR, (errcode(ERRCODE_NOT_NULL_VIOLATION),
                             errmsg("null value in column \"%s\" of captured table \"%s\"",
                                    NameStr(TupleDescAttr(row->tts_tupleDescriptor, index)->attname),
-                                   get_rel_name(captured->root)),
+                                   get_rel_name(source->root)),
                             errhint("Rows are found by this column: declare it NOT NULL.")));
     }
     if (!appender->pack) {
         appender->pack =
             AllocSetContextCreate(appender->memory, "index_table pack", ALLOCSET_DEFAULT_SIZES);
-        for (int i = 0; i < captured->identity_count; i++)
+        for (int i = 0; i < source->identity_count; i++)
             appender->identities[i] = static_cast<Datum *>(
                 MemoryContextAlloc(appender->memory, sizeof(Datum) * kPackSize));
     }
     MemoryContext caller = MemoryContextSwitchTo(appender->pack);
-    for (int i = 0; i < captured->identity_count; i++) {
-        const IdentityColumn &column = captured->identity[i];
+    for (int i = 0; i < source->identity_count; i++) {
+        const IdentityColumn &column = source->identity[i];
         Datum value = row->tts_values[column.attno - 1];
         if (!column.by_value) {
             value = column.length == -1 ? PointerGetDatum(PG_DETOAST_DATUM_COPY(value))
@@ -128,9 +127,9 @@ void End(Appender *appender) {
 }
 
 // Whether two rows have the same identity, byte by byte.
-bool HaveSameIdentity(const Captured *captured, TupleTableSlot *a, TupleTableSlot *b) {
-    for (int i = 0; i < captured->identity_count; i++) {
-        const IdentityColumn &column = captured->identity[i];
+bool HaveSameIdentity(const Outbox *source, TupleTableSlot *a, TupleTableSlot *b) {
+    for (int i = 0; i < source->identity_count; i++) {
+        const IdentityColumn &column = source->identity[i];
         int index = column.attno - 1;
         if (a->tts_isnull[index] || b->tts_isnull[index] ||
             !datum_image_eq(a->tts_values[index], b->tts_values[index], column.by_value,
@@ -158,7 +157,7 @@ TransitionRows BeginTransition(Tuplestorestate *rows, Relation rel) {
     return transition;
 }
 
-bool NextRow(TransitionRows *transition, const Captured *captured) {
+bool NextRow(TransitionRows *transition, const Outbox *source) {
     if (!transition->rows)
         return false;
     tuplestore_select_read_pointer(transition->rows, transition->pointer);
@@ -166,7 +165,7 @@ bool NextRow(TransitionRows *transition, const Captured *captured) {
         transition->rows = nullptr;
         return false;
     }
-    slot_getsomeattrs(transition->slot, captured->max_attno);
+    slot_getsomeattrs(transition->slot, source->max_attno);
     return true;
 }
 
@@ -175,20 +174,20 @@ void EndTransition(TransitionRows *transition) {
         ExecDropSingleTupleTableSlot(transition->slot);
 }
 
-void EnqueueStatement(TriggerData *trigger, const Captured *captured) {
+void EnqueueStatement(TriggerData *trigger, const Outbox *source) {
     TransitionRows before = BeginTransition(trigger->tg_oldtable, trigger->tg_relation);
     TransitionRows after = BeginTransition(trigger->tg_newtable, trigger->tg_relation);
     Appender *appender = nullptr;
     // Old and new rows come in the same order. Where one of a pair is missing (a trigger kept a row
     // from moving to another partition) those that follow are queued twice, and none is left out.
     for (;;) {
-        bool has_before = NextRow(&before, captured);
-        bool has_after = NextRow(&after, captured);
+        bool has_before = NextRow(&before, source);
+        bool has_after = NextRow(&after, source);
         if (!has_before && !has_after)
             break;
         if (!appender)
-            appender = Begin(captured);
-        if (has_before && !(has_after && HaveSameIdentity(captured, before.slot, after.slot)))
+            appender = Begin(source);
+        if (has_before && !(has_after && HaveSameIdentity(source, before.slot, after.slot)))
             Append(appender, before.slot);
         if (has_after)
             Append(appender, after.slot);
@@ -200,18 +199,18 @@ void EnqueueStatement(TriggerData *trigger, const Captured *captured) {
     EndTransition(&after);
 }
 
-void EnqueueRow(TriggerData *trigger, const Captured *captured) {
+void EnqueueRow(TriggerData *trigger, const Outbox *source) {
     TupleTableSlot *before =
         TRIGGER_FIRED_BY_INSERT(trigger->tg_event) ? nullptr : trigger->tg_trigslot;
     TupleTableSlot *after = TRIGGER_FIRED_BY_UPDATE(trigger->tg_event)   ? trigger->tg_newslot
                             : TRIGGER_FIRED_BY_INSERT(trigger->tg_event) ? trigger->tg_trigslot
                                                                          : nullptr;
-    Appender *appender = Begin(captured);
+    Appender *appender = Begin(source);
     if (before)
-        slot_getsomeattrs(before, captured->max_attno);
+        slot_getsomeattrs(before, source->max_attno);
     if (after)
-        slot_getsomeattrs(after, captured->max_attno);
-    if (before && !(after && HaveSameIdentity(captured, before, after)))
+        slot_getsomeattrs(after, source->max_attno);
+    if (before && !(after && HaveSameIdentity(source, before, after)))
         Append(appender, before);
     if (after)
         Append(appender, after);
@@ -222,8 +221,8 @@ void EnqueueRow(TriggerData *trigger, const Captured *captured) {
 
 void EnqueueReload(Oid relid) {
     Relation rel = relation_open(relid, RowExclusiveLock);
-    if (const Captured *captured = FindCaptured(rel)) {
-        Appender *appender = Begin(captured);
+    if (const Outbox *source = FindOutbox(rel)) {
+        Appender *appender = Begin(source);
         WritePack(appender);
         End(appender);
     }
@@ -242,16 +241,16 @@ SQL_FUNCTION(index_table_enqueue) {
     if (!TRIGGER_FIRED_AFTER(trigger->tg_event))
         ereport(ERROR, (errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
                         errmsg("index_table.enqueue() must be fired AFTER")));
-    const Captured *captured = FindCaptured(trigger->tg_relation);
-    if (!captured)
+    const Outbox *source = FindOutbox(trigger->tg_relation);
+    if (!source)
         return PointerGetDatum(nullptr); // restored without what it belongs to
     if (TRIGGER_FIRED_BY_TRUNCATE(trigger->tg_event)) {
-        Appender *appender = Begin(captured);
+        Appender *appender = Begin(source);
         WritePack(appender);
         End(appender);
     } else if (TRIGGER_FIRED_FOR_ROW(trigger->tg_event))
-        EnqueueRow(trigger, captured);
+        EnqueueRow(trigger, source);
     else
-        EnqueueStatement(trigger, captured);
+        EnqueueStatement(trigger, source);
     return PointerGetDatum(nullptr);
 }

@@ -1,5 +1,6 @@
-// The outbox of a captured table: who changes rows there appends their identities to its queue, in
-// the same transaction; whoever keeps index tables elsewhere reads them and discards them.
+// The outbox of a table: who changes rows there appends their identities to its
+// queue, in the same transaction; whoever keeps index tables elsewhere reads them and discards
+// them.
 //
 // A row of the queue is a pack of identities, an array for each of their columns: a statement that
 // changes many rows writes few. Nothing relies on the order of numbers. A row with no identities
@@ -12,29 +13,30 @@ namespace index_table {
 
 constexpr int kPackSize = 500; // identities
 
-// Appends that any row of a captured table may have come or gone. Takes the lock that writers take.
-void EnqueueReload(Oid captured);
+// Appends that any row of a table with an outbox may have come or gone. Takes the lock that writers
+// take.
+void EnqueueReload(Oid source);
 
-// Creates what a table of a captured tree lacks of triggers; drops those it has.
-enum class CapturedAs { Root, Member, LonePartition };
-void CreateCaptureTriggers(Oid relid, CapturedAs role);
-void DropCaptureTriggers(Oid relid);
+// Creates what a table of a tree with an outbox lacks of triggers; drops those it has.
+enum class OutboxRole { Root, Member, LonePartition };
+void CreateOutboxTriggers(Oid relid, OutboxRole role);
+void DropOutboxTriggers(Oid relid);
 // In which sessions one of them fires that is not disabled: pg_trigger.tgenabled.
-char CaptureTriggerMode(const char *name);
+char OutboxTriggerMode(const char *name);
 // A dump does not have what queues depend on: makes up for it.
 void EnsureQueueDependencies();
 
-// What DDL does to captured tables. Callers hold the locks that the commands take.
+// What DDL does to tables with an outbox. Callers hold the locks that the commands take.
 //
 // Before a command:
-void RefuseAlterOfCaptured(const AlterTableStmt *statement, Oid relid);
-void NoteCapturedPartitions(); // something is to be dropped
+void RefuseAlterOfOutboxTable(const AlterTableStmt *statement, Oid relid);
+void RememberOutboxPartitions(); // something is to be dropped
 // After it:
-void FollowAlterOfCaptured(const AlterTableStmt *statement, Oid relid);
-void FollowRenameOfCaptured(const RenameStmt *statement);
+void FollowAlterOfOutboxTable(const AlterTableStmt *statement, Oid relid);
+void FollowRenameOfOutboxTable(const RenameStmt *statement);
 void FollowNewPartition(Oid partition, bool has_rows); // a table with PARTITION OF, or attached
-void RefuseChildOfCaptured(List *parents);             // of RangeVar
-void ForgetDroppedCaptured(List *dropped);             // OIDs of relations
+void RefuseChildOfOutboxTable(List *parents);          // of RangeVar
+void ForgetDroppedOutboxTables(List *dropped);         // OIDs of relations
 
 // The transaction has ended.
 void AtEOXactOutbox();

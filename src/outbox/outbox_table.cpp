@@ -6,11 +6,11 @@
 namespace index_table {
 namespace {
 
-enum CapturedColumn { kTable = 1, kQueue, kIdentity, kColumns = kIdentity };
+enum OutboxColumn { kTable = 1, kQueue, kIdentity, kColumns = kIdentity };
 
 constinit RelationCache cache = {};
 
-// An OID in the row of captured that an index finds.
+// An OID in the row of index_table.captured that an index finds.
 Oid ReadOid(const char *index, Oid value, int column) {
     CatalogScan scan("captured", index, F_OIDEQ, ObjectIdGetDatum(value), AccessShareLock);
     Oid oid = InvalidOid;
@@ -35,34 +35,34 @@ Datum ToArray(Datum *names, int count) {
         construct_array(names, count, NAMEOID, NAMEDATALEN, false, TYPALIGN_CHAR));
 }
 
-[[noreturn]] void RaiseUnfit(Oid captured, Oid queue) {
+[[noreturn]] void RaiseUnfit(Oid source, Oid queue) {
     ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
                     errmsg("queue \"%s\" does not fit table \"%s\"",
-                           OidIsValid(queue) ? get_rel_name(queue) : "?", get_rel_name(captured)),
+                           OidIsValid(queue) ? get_rel_name(queue) : "?", get_rel_name(source)),
                     errhint("Call index_table.release() and index_table.capture() again, and "
                             "repair the index tables.")));
 }
 
-const Captured *Load(Relation rel, Oid root, Oid queue_oid) {
-    List *names = CapturedIdentity(root);
+const Outbox *Load(Relation rel, Oid root, Oid queue_oid) {
+    List *names = OutboxIdentity(root);
     Relation queue = try_relation_open(queue_oid, AccessShareLock);
     if (!queue)
         RaiseUnfit(root, queue_oid);
     TupleDesc stored = RelationGetDescr(queue);
     MemoryContext context =
         AllocSetContextCreate(CurrentMemoryContext, "index_table captured", ALLOCSET_SMALL_SIZES);
-    Captured *captured = static_cast<Captured *>(MemoryContextAllocZero(context, sizeof(Captured)));
-    captured->cached = {.relid = RelationGetRelid(rel), .valid = true, .context = context};
-    captured->root = root;
-    captured->queue = queue_oid;
-    captured->sequence = compat::IdentitySequence(queue, kQueueNumber);
-    captured->identity_count = list_length(names);
-    captured->identity = static_cast<IdentityColumn *>(
+    Outbox *source = static_cast<Outbox *>(MemoryContextAllocZero(context, sizeof(Outbox)));
+    source->cached = {.relid = RelationGetRelid(rel), .valid = true, .context = context};
+    source->root = root;
+    source->queue = queue_oid;
+    source->sequence = compat::IdentitySequence(queue, kQueueNumber);
+    source->identity_count = list_length(names);
+    source->identity = static_cast<IdentityColumn *>(
         MemoryContextAllocZero(context, sizeof(IdentityColumn) * list_length(names)));
-    if (!OidIsValid(captured->sequence) || stored->natts < kQueueIdentity - 1 + list_length(names))
+    if (!OidIsValid(source->sequence) || stored->natts < kQueueIdentity - 1 + list_length(names))
         RaiseUnfit(root, queue_oid);
     for (int i = 0; i < list_length(names); i++) {
-        IdentityColumn *column = &captured->identity[i];
+        IdentityColumn *column = &source->identity[i];
         column->attno =
             get_attnum(RelationGetRelid(rel), static_cast<const char *>(list_nth(names, i)));
         column->type = get_element_type(TupleDescAttr(stored, kQueueIdentity - 1 + i)->atttypid);
@@ -70,42 +70,42 @@ const Captured *Load(Relation rel, Oid root, Oid queue_oid) {
             TupleDescAttr(RelationGetDescr(rel), column->attno - 1)->atttypid != column->type)
             RaiseUnfit(root, queue_oid);
         get_typlenbyvalalign(column->type, &column->length, &column->by_value, &column->align);
-        captured->max_attno = Max(captured->max_attno, column->attno);
+        source->max_attno = Max(source->max_attno, column->attno);
     }
     relation_close(queue, AccessShareLock);
-    PutCached(&cache, &captured->cached);
-    return captured;
+    PutCached(&cache, &source->cached);
+    return source;
 }
 
 } // namespace
 
-const Captured *FindCaptured(Relation rel) {
+const Outbox *FindOutbox(Relation rel) {
     Oid relid = RelationGetRelid(rel);
     if (CachedRelation *found = FindCached(&cache, relid))
-        return reinterpret_cast<Captured *>(found);
+        return reinterpret_cast<Outbox *>(found);
     if (!OidIsValid(ExtensionSchema()))
         return nullptr;
-    Oid root = CapturedRoot(relid);
+    Oid root = OutboxRoot(relid);
     return OidIsValid(root) ? Load(rel, root, QueueOf(root)) : nullptr;
 }
 
-Oid CapturedRoot(Oid relid) {
+Oid OutboxRoot(Oid relid) {
     if (OidIsValid(QueueOf(relid)))
         return relid;
     Oid root = RootOf(relid);
     return root != relid && OidIsValid(QueueOf(root)) ? root : InvalidOid;
 }
 
-Oid QueueOf(Oid captured) {
-    return ReadOid("captured_pkey", captured, kQueue);
+Oid QueueOf(Oid source) {
+    return ReadOid("captured_pkey", source, kQueue);
 }
 
-Oid CapturedBy(Oid queue) {
+Oid OutboxSource(Oid queue) {
     return ReadOid("captured_queue_key", queue, kTable);
 }
 
-List *CapturedIdentity(Oid captured) {
-    CatalogScan scan("captured", "captured_pkey", F_OIDEQ, ObjectIdGetDatum(captured),
+List *OutboxIdentity(Oid source) {
+    CatalogScan scan("captured", "captured_pkey", F_OIDEQ, ObjectIdGetDatum(source),
                      AccessShareLock);
     List *identity = NIL;
     if (HeapTuple tuple = scan.Next()) {
@@ -118,7 +118,7 @@ List *CapturedIdentity(Oid captured) {
     return identity;
 }
 
-List *ListCaptured() {
+List *ListOutboxTables() {
     List *all = NIL;
     CatalogScan scan("captured", nullptr, InvalidOid, 0, AccessShareLock);
     while (HeapTuple tuple = scan.Next()) {
@@ -129,7 +129,7 @@ List *ListCaptured() {
     return all;
 }
 
-void InsertCaptured(Oid captured, Oid queue, List *identity) {
+void InsertOutbox(Oid source, Oid queue, List *identity) {
     int count = list_length(identity);
     Datum *names = static_cast<Datum *>(palloc(sizeof(Datum) * count));
     for (int i = 0; i < count; i++) {
@@ -137,18 +137,18 @@ void InsertCaptured(Oid captured, Oid queue, List *identity) {
         namestrcpy(name, static_cast<const char *>(list_nth(identity, i)));
         names[i] = NameGetDatum(name);
     }
-    Datum values[kColumns] = {ObjectIdGetDatum(captured), ObjectIdGetDatum(queue),
+    Datum values[kColumns] = {ObjectIdGetDatum(source), ObjectIdGetDatum(queue),
                               ToArray(names, count)};
     bool nulls[kColumns] = {};
     Relation rel = table_open(ExtensionRelation("captured"), RowExclusiveLock);
     CatalogTupleInsert(rel, heap_form_tuple(RelationGetDescr(rel), values, nulls));
     table_close(rel, RowExclusiveLock);
     CommandCounterIncrement();
-    CacheInvalidateRelcacheByRelid(captured);
+    CacheInvalidateRelcacheByRelid(source);
 }
 
-void DeleteCaptured(Oid captured) {
-    CatalogScan scan("captured", "captured_pkey", F_OIDEQ, ObjectIdGetDatum(captured),
+void DeleteOutbox(Oid source) {
+    CatalogScan scan("captured", "captured_pkey", F_OIDEQ, ObjectIdGetDatum(source),
                      RowExclusiveLock);
     if (HeapTuple tuple = scan.Next())
         CatalogTupleDelete(scan.relation, &tuple->t_self);
@@ -156,8 +156,8 @@ void DeleteCaptured(Oid captured) {
     CommandCounterIncrement();
 }
 
-void RenameCapturedColumn(Oid captured, const char *from, const char *to) {
-    CatalogScan scan("captured", "captured_pkey", F_OIDEQ, ObjectIdGetDatum(captured),
+void RenameOutboxColumn(Oid source, const char *from, const char *to) {
+    CatalogScan scan("captured", "captured_pkey", F_OIDEQ, ObjectIdGetDatum(source),
                      RowExclusiveLock);
     if (HeapTuple tuple = scan.Next()) {
         int count;
@@ -185,7 +185,7 @@ void RenameCapturedColumn(Oid captured, const char *from, const char *to) {
     CommandCounterIncrement();
 }
 
-void InitializeCapturedCache() {
+void InitializeOutboxCache() {
     InitializeRelationCache(&cache, "index_table captured");
 }
 

@@ -1,7 +1,7 @@
-// Captured tables: the rows of index_table.captured, and a session cache of what the trigger needs.
+// Outboxes: the rows of index_table.captured, and a session cache of what the trigger needs.
 //
-// The queue of a captured table has the columns number, queued_at, changes, and then an array for
-// each identity column, in order, whatever they are called.
+// The queue of a table with an outbox has the columns number, queued_at, changes, and then an array
+// for each identity column, in order, whatever they are called.
 #pragma once
 
 #include "core/public.h"
@@ -21,8 +21,8 @@ struct IdentityColumn {
     char align;
 };
 
-// A captured table seen from a relation of its tree.
-struct Captured {
+// The outbox of a table, seen from a relation of its tree.
+struct Outbox {
     CachedRelation cached;
     Oid root;
     Oid queue;
@@ -32,26 +32,26 @@ struct Captured {
     AttrNumber max_attno;
 };
 
-// Null where the relation is not captured, nor what it is a partition of. Valid memory until the
+// Null where neither the relation nor what it is a partition of has one. Valid memory until the
 // transaction ends. Raises 55000 where the queue is not what capture() made.
-const Captured *FindCaptured(Relation rel);
+const Outbox *FindOutbox(Relation rel);
 
-// The table that a relation is captured with: itself, or the topmost table that it is a partition
-// of; InvalidOid where it is not captured. Not cached.
-Oid CapturedRoot(Oid relid);
+// The table whose outbox a relation shares: itself, or the topmost table that it is a partition
+// of; InvalidOid where there is none. Not cached.
+Oid OutboxRoot(Oid relid);
 
-// As recorded, not cached. InvalidOid: not captured, no queue.
-Oid QueueOf(Oid captured);
-Oid CapturedBy(Oid queue);
+// As recorded, not cached. InvalidOid: no outbox, no queue.
+Oid QueueOf(Oid source);
+Oid OutboxSource(Oid queue);
 // Names of the identity columns as recorded, a list of char *.
-List *CapturedIdentity(Oid captured);
-List *ListCaptured(); // OIDs, those of dropped tables too
+List *OutboxIdentity(Oid source);
+List *ListOutboxTables(); // OIDs, those of dropped tables too
 
 // Callers hold ShareRowExclusiveLock on the table.
-void InsertCaptured(Oid captured, Oid queue, List *identity);
-void DeleteCaptured(Oid captured);
-void RenameCapturedColumn(Oid captured, const char *from, const char *to);
+void InsertOutbox(Oid source, Oid queue, List *identity);
+void DeleteOutbox(Oid source);
+void RenameOutboxColumn(Oid source, const char *from, const char *to);
 
-void InitializeCapturedCache();
+void InitializeOutboxCache();
 
 } // namespace index_table

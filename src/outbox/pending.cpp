@@ -7,19 +7,19 @@ namespace index_table {
 namespace {
 
 // The queue of a table that the caller may read.
-Oid GetReadableQueue(Oid captured) {
-    Oid queue = QueueOf(captured);
-    const char *name = get_rel_name(captured);
+Oid GetReadableQueue(Oid source) {
+    Oid queue = QueueOf(source);
+    const char *name = get_rel_name(source);
     if (!name)
-        RaiseDropped(captured);
+        RaiseDropped(source);
     if (!OidIsValid(queue))
         ereport(ERROR,
                 (errcode(ERRCODE_UNDEFINED_OBJECT), errmsg("table \"%s\" is not captured", name),
-                 errhint("SELECT index_table.capture('%s');", QualifiedName(captured))));
-    AclResult acl = pg_class_aclcheck(captured, GetUserId(), ACL_SELECT);
+                 errhint("SELECT index_table.capture('%s');", QualifiedName(source))));
+    AclResult acl = pg_class_aclcheck(source, GetUserId(), ACL_SELECT);
     if (acl != ACLCHECK_OK)
         aclcheck_error(acl, OBJECT_TABLE, name);
-    if (check_enable_rls(captured, InvalidOid, true) == RLS_ENABLED)
+    if (check_enable_rls(source, InvalidOid, true) == RLS_ENABLED)
         ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
                         errmsg("row security of \"%s\" hides rows from role \"%s\"", name,
                                GetUserNameFromId(GetUserId(), false)),
@@ -66,20 +66,20 @@ char *EqualityOf(Oid type) {
     return OperatorName(entry->eq_opr);
 }
 
-char *PendingQuery(Oid captured, Oid queue, bool with_rows) {
-    List *names = CapturedIdentity(captured);
+char *PendingQuery(Oid source, Oid queue, bool with_rows) {
+    List *names = OutboxIdentity(source);
     StringInfoData arrays, values, columns, condition, sql;
     for (StringInfo text : {&arrays, &values, &columns, &condition, &sql})
         initStringInfo(text);
     for (int i = 1; i <= list_length(names); i++) {
         const char *name = static_cast<const char *>(list_nth(names, i - 1));
-        AttrNumber attno = get_attnum(captured, name);
+        AttrNumber attno = get_attnum(source, name);
         const char *comma = i > 1 ? ", " : "";
         appendStringInfo(&arrays, "%sunnest(q.identity_%d)", comma, i);
         appendStringInfo(&values, "%si%d", comma, i);
         appendStringInfo(&columns, "%su.i%d::text", comma, i);
         appendStringInfo(&condition, "%st.%s %s u.i%d", i > 1 ? " AND " : "",
-                         quote_identifier(name), EqualityOf(get_atttype(captured, attno)), i);
+                         quote_identifier(name), EqualityOf(get_atttype(source, attno)), i);
     }
     // An identity comes with the last number that has it.
     appendStringInfo(
@@ -89,18 +89,18 @@ char *PendingQuery(Oid captured, Oid queue, bool with_rows) {
         "SELECT q.number, q.changes = 0, CASE WHEN u.number IS NOT NULL THEN ARRAY[%s] END%s "
         "FROM q LEFT JOIN u ON u.number = q.number",
         QualifiedName(queue), values.data, arrays.data, values.data, values.data, columns.data,
-        with_rows ? psprintf(", (t.*)::%s", QualifiedName(captured)) : "");
+        with_rows ? psprintf(", (t.*)::%s", QualifiedName(source)) : "");
     if (with_rows)
-        appendStringInfo(&sql, " LEFT JOIN %s AS t ON %s", QualifiedName(captured), condition.data);
+        appendStringInfo(&sql, " LEFT JOIN %s AS t ON %s", QualifiedName(source), condition.data);
     appendStringInfoString(&sql, " ORDER BY q.number");
     return sql.data;
 }
 
-void ReturnPending(FunctionCallInfo fcinfo, Oid captured, int32 batch, bool with_rows) {
+void ReturnPending(FunctionCallInfo fcinfo, Oid source, int32 batch, bool with_rows) {
     if (batch < 1)
         ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
                         errmsg("batch must be at least 1, not %d", batch)));
-    Oid queue = GetReadableQueue(captured);
+    Oid queue = GetReadableQueue(source);
     InitMaterializedSRF(fcinfo, 0);
     ReturnSetInfo *result = reinterpret_cast<ReturnSetInfo *>(fcinfo->resultinfo);
     OwnerContext owner = EnterOwner(RelationOwner(queue));
@@ -110,7 +110,7 @@ void ReturnPending(FunctionCallInfo fcinfo, Oid captured, int32 batch, bool with
     if (last.found) {
         Oid type = INT8OID;
         Datum value = Int64GetDatum(last.number);
-        SPIPlanPtr plan = SPI_prepare(PendingQuery(captured, queue, with_rows), 1, &type);
+        SPIPlanPtr plan = SPI_prepare(PendingQuery(source, queue, with_rows), 1, &type);
         if (!plan)
             elog(ERROR, "SPI_prepare failed: %s", SPI_result_code_string(SPI_result));
         Portal portal = SPI_cursor_open(nullptr, plan, &value, nullptr, true);
@@ -147,27 +147,27 @@ SQL_FUNCTION(index_table_pending_rows) {
         ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
                         errmsg("arguments captured and batch of index_table.pending() must not be "
                                "null")));
-    Oid captured = PG_GETARG_OID(1);
+    Oid source = PG_GETARG_OID(1);
     Oid type = get_fn_expr_argtype(fcinfo->flinfo, 0);
-    const char *name = get_rel_name(captured);
+    const char *name = get_rel_name(source);
     if (!name)
-        RaiseDropped(captured);
-    if (type != get_rel_type_id(captured))
+        RaiseDropped(source);
+    if (type != get_rel_type_id(source))
         ereport(ERROR, (errcode(ERRCODE_DATATYPE_MISMATCH),
                         errmsg("rowtype is %s, not the row type of \"%s\"",
                                OidIsValid(type) ? format_type_be(type) : "unknown", name),
-                        errhint("Pass NULL::%s.", QualifiedName(captured))));
-    ReturnPending(fcinfo, captured, PG_GETARG_INT32(2), true);
+                        errhint("Pass NULL::%s.", QualifiedName(source))));
+    ReturnPending(fcinfo, source, PG_GETARG_INT32(2), true);
     PG_RETURN_NULL();
 }
 
 SQL_FUNCTION(index_table_discard) {
     PreventCommandDuringRecovery("index_table.discard()");
-    Oid captured = PG_GETARG_OID(0);
-    Oid queue = QueueOf(captured);
-    const char *name = get_rel_name(captured);
+    Oid source = PG_GETARG_OID(0);
+    Oid queue = QueueOf(source);
+    const char *name = get_rel_name(source);
     if (!name)
-        RaiseDropped(captured);
+        RaiseDropped(source);
     if (!OidIsValid(queue))
         ereport(ERROR,
                 (errcode(ERRCODE_UNDEFINED_OBJECT), errmsg("table \"%s\" is not captured", name)));

@@ -96,7 +96,7 @@ void CollectRows(Relation base, const IndexTable *table, Oid leaf, Progress *pro
 // Enters the rows of a leaf that joined with rows.
 int64 EnterRows(Relation base, Oid leaf) {
     int64 entered = 0;
-    NoteWrittenPartition(FindPartitionNumber(leaf)->id);
+    RememberWrittenPartition(FindPartitionNumber(leaf)->id);
     const Base *known = FindBase(RelationGetRelid(base));
     for (IndexTable *table : std::span(known->tables, known->table_count)) {
         // Being built: its turn comes; or it is to be filled by repair().
@@ -113,7 +113,7 @@ int64 EnterRows(Relation base, Oid leaf) {
         CollectRows(base, table, leaf, progress, &collector);
         EndCollecting(&collector);
         entered += collector.count;
-        NoteBuild(table->relid);
+        RecordBuild(table->relid);
         EndProgress(progress);
     }
     return entered;
@@ -249,7 +249,7 @@ void CheckShard(Relation base, const IndexTable *table, Oid leaf) {
         others = lappend_int(others, member + FirstLowInvalidHeapAttributeNumber);
     CheckShardIdentity(base, leaf, identity, others);
     if (table->is_deferred)
-        CheckIsCaptured(leaf);
+        CheckHasOutbox(leaf);
 }
 
 void ReloadLeaf(Oid base_relid, Oid leaf) {

@@ -1,5 +1,5 @@
 // Partitions that join, leave and are truncated: their numbers, their triggers, what refers to
-// their entries, and the sweep that removes entries of numbers that are out of use.
+// their entries, and the sweep that removes entries of retired numbers.
 //
 // The one header of this folder that others include.
 #pragma once

@@ -328,7 +328,7 @@ RemovedEntries *BeginRemoval(const IndexTable *table) {
     return removed;
 }
 
-void NoteRemoved(RemovedEntries *removed, const Datum *values, const bool *nulls) {
+void RememberRemoved(RemovedEntries *removed, const Datum *values, const bool *nulls) {
     tuplestore_putvalues(removed->entries, removed->descriptor, const_cast<Datum *>(values),
                          const_cast<bool *>(nulls));
     removed->count++;
@@ -354,7 +354,7 @@ bool LockIfTriggersLook(Oid index_table) {
     Relation rel = try_relation_open(index_table, RowExclusiveLock);
     if (!rel)
         return false;
-    bool triggers_look = IsReferenced(rel) || HasDeferrableConstraint(rel);
+    bool triggers_look = IsReferencedByForeignKey(rel) || HasDeferrableConstraint(rel);
     relation_close(rel, NoLock);
     return triggers_look;
 }
@@ -394,7 +394,7 @@ void RenumberReferenced(Oid leaf) {
         List *truncated = list_append_unique_oid(TruncatedRelations(), leaf);
         List *leaving = LeavesTruncatedWith(number->base, truncated);
         Remove(number->base, leaving, Removal::Truncation, truncated, false);
-        NoteTruncated(NumbersOf(leaving));
+        RememberTruncated(NumbersOf(leaving));
     }
     List *leaving = NIL;
     AddLeaving(&leaving, leaf, get_rel_name(leaf));

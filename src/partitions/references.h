@@ -21,7 +21,7 @@ struct RemovedEntries {
     int64 count;
 };
 RemovedEntries *BeginRemoval(const IndexTable *table);
-void NoteRemoved(RemovedEntries *removed, const Datum *values, const bool *nulls);
+void RememberRemoved(RemovedEntries *removed, const Datum *values, const bool *nulls);
 
 // Whether foreign keys point at an index table, or it has deferrable constraints. Locks it as
 // writers do, until the transaction ends: nobody makes another one meanwhile.

@@ -11,14 +11,14 @@ namespace {
 // Blocks of an index table that are looked through by one command.
 constexpr BlockNumber kBatchBlocks = 1024;
 
-void NoteStored(RemovedEntries *noted, Relation rel, TupleTableSlot *slot) {
+void RememberStored(RemovedEntries *noted, Relation rel, TupleTableSlot *slot) {
     int count = noted->table->column_count;
     const AttrNumber *own = GetLiveColumns(rel, count);
     Datum *values = static_cast<Datum *>(palloc(sizeof(Datum) * count));
     bool *nulls = static_cast<bool *>(palloc(count));
     for (int i = 0; i < count; i++)
         values[i] = slot_getattr(slot, own[i], &nulls[i]);
-    NoteRemoved(noted, values, nulls);
+    RememberRemoved(noted, values, nulls);
     pfree(values);
     pfree(nulls);
 }
@@ -50,7 +50,7 @@ int64 DeleteEntries(const IndexTable *table, Relation rel, BlockNumber from, Blo
         Datum number = slot_getattr(slot, attno, &isnull);
         if (isnull || is_dead(DatumGetInt32(number))) {
             if (noted)
-                NoteStored(noted, rel, slot);
+                RememberStored(noted, rel, slot);
             if (!just_note)
                 removed += DeleteStoredEntry(writer, RelationGetRelid(rel), &slot->tts_tid);
         }

@@ -1,4 +1,4 @@
-// Removing dead entries: those whose partition number is out of use.
+// Removing dead entries: those whose partition number is retired.
 #pragma once
 
 #include "partitions/references.h"
@@ -11,7 +11,7 @@ int64 SweepEntries(const IndexTable *table, RemovedEntries *removed = nullptr);
 // memory context that was current at BeginSweep().
 struct Sweep {
     Oid index_table;
-    List *numbers;   // out of use when it began
+    List *numbers;   // retired when it began
     List *relations; // yet to be looked through
     BlockNumber next_block;
     int64 removed;

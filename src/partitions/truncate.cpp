@@ -11,7 +11,7 @@ namespace {
 
 void RenumberTruncated(Oid leaf) {
     if (IsForeign(leaf))
-        NoteIntentOfAll(leaf);
+        RememberIntentOfAll(leaf);
     RenumberReferenced(leaf);
 }
 

@@ -24,7 +24,7 @@ Relation OpenEntryIndex(Relation rel, const IndexTable *table, const AttrNumber 
 
 // Whether the key begins with something that the columns can restrict or order, or they may imply
 // the predicate.
-bool IsReferenced(const IndexTable *table, const Bitmapset *columns) {
+bool ServesColumns(const IndexTable *table, const Bitmapset *columns) {
     Bitmapset *first = ReferencedColumns(nullptr, table->key.columns[0]);
     if (first && bms_is_subset(first, columns))
         return true;
@@ -80,10 +80,10 @@ struct Offering {
     double count; // of entries
 };
 
-Candidate *AddCandidate(const Offering &offering, const FurtherIndex *further) {
+Candidate *AddCandidate(const Offering &offering, const OwnerIndex *owner_index) {
     Candidate *candidate = &offering.set->candidates[offering.set->count++];
     *candidate = {.table = offering.table,
-                  .further = further,
+                  .owner_index = owner_index,
                   .is_partitioned = offering.entries->rd_rel->relkind == RELKIND_PARTITIONED_TABLE,
                   .entries = offering.count};
     return candidate;
@@ -107,26 +107,27 @@ void OfferEntryIndex(const Offering &offering) {
     index_close(index, NoLock);
 }
 
-void OfferFurtherIndex(const Offering &offering, const FurtherIndex &further) {
+void OfferOwnerIndex(const Offering &offering, const OwnerIndex &owner_index) {
     const CandidateSet *set = offering.set;
-    if (set->count > 0 && set->candidates[set->count - 1].info->indexoid == further.relid)
+    if (set->count > 0 && set->candidates[set->count - 1].info->indexoid == owner_index.relid)
         return; // it has become the entry index
-    Relation index = try_relation_open(further.relid, AccessShareLock);
+    Relation index = try_relation_open(owner_index.relid, AccessShareLock);
     if (!index)
         return;
     if (IsReady(offering.entries, index, &offering.root->glob->transientPlan)) {
-        Candidate *candidate = AddCandidate(offering, &further);
-        DescribeFurtherIndex(candidate, offering.rel, offering.entries, index);
+        Candidate *candidate = AddCandidate(offering, &owner_index);
+        DescribeOwnerIndex(candidate, offering.rel, offering.entries, index);
         RequireRows(candidate, offering.set);
     }
     relation_close(index, NoLock);
 }
 
 // Offers what of an index table's indexes the columns refer to.
-void Offer(Offering *offering, const FurtherIndexes *further, const Bitmapset *columns) {
-    bool by_key = IsReferenced(offering->table, columns);
-    auto is_referenced = [&](const FurtherIndex &index) { return IsReferenced(index, columns); };
-    if (!by_key && std::none_of(further->indexes, further->indexes + further->count, is_referenced))
+void Offer(Offering *offering, const OwnerIndexes *owner_index, const Bitmapset *columns) {
+    bool by_key = ServesColumns(offering->table, columns);
+    auto is_referenced = [&](const OwnerIndex &index) { return ServesColumns(index, columns); };
+    if (!by_key && std::none_of(owner_index->indexes, owner_index->indexes + owner_index->count,
+                                is_referenced))
         return;
     offering->entries = try_relation_open(offering->table->relid, AccessShareLock);
     if (!offering->entries)
@@ -136,9 +137,9 @@ void Offer(Offering *offering, const FurtherIndexes *further, const Bitmapset *c
     offering->rel->allvisfrac = Max(offering->rel->allvisfrac, visible);
     if (by_key)
         OfferEntryIndex(*offering);
-    for (const FurtherIndex &index : std::span(further->indexes, further->count))
+    for (const OwnerIndex &index : std::span(owner_index->indexes, owner_index->count))
         if (is_referenced(index))
-            OfferFurtherIndex(*offering, index);
+            OfferOwnerIndex(*offering, index);
     relation_close(offering->entries, NoLock);
 }
 
@@ -183,12 +184,12 @@ CandidateSet *OfferCandidates(PlannerInfo *root, RelOptInfo *rel, const Base *ba
     int capacity = 0;
     for (const IndexTable *table : std::span(base->tables, base->table_count))
         if (ServesScans(table))
-            capacity += 1 + GetFurtherIndexes(table)->count;
+            capacity += 1 + GetOwnerIndexes(table)->count;
     set->candidates = static_cast<Candidate *>(palloc0(sizeof(Candidate) * Max(1, capacity)));
     for (const IndexTable *table : std::span(base->tables, base->table_count)) {
         Offering offering = {.root = root, .rel = rel, .set = set, .table = table};
         if (ServesScans(table))
-            Offer(&offering, GetFurtherIndexes(table), columns);
+            Offer(&offering, GetOwnerIndexes(table), columns);
     }
     if (set->count == 0)
         return nullptr;

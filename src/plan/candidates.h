@@ -5,12 +5,12 @@
 
 namespace index_table {
 
-struct FurtherIndex;
+struct OwnerIndex;
 
 // An index of an index table offered to the planner for one reference to the base table.
 struct Candidate {
     const IndexTable *table;
-    const FurtherIndex *further; // an index of the owner's; null: the B-tree over the key
+    const OwnerIndex *owner_index; // an index of the owner's; null: the B-tree over the key
     IndexOptInfo *info;  // its columns: those of the B-tree by which order is told, then the rest
     bool is_partitioned; // the index table itself: its entries come in no order
     double entries;

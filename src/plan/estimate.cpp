@@ -151,7 +151,7 @@ double CostOfRows(const Situation &situation, double entries, double rows, doubl
 // What PostgreSQL pays for lack of an index. Next to an index table's own B-tree it is taken to
 // have one; owners' indexes are there for conditions that need a particular kind.
 double CostOfFiltering(const Situation &situation, const Candidate *candidate) {
-    if (!candidate->further || candidate->further->has_local)
+    if (!candidate->owner_index || candidate->owner_index->has_local)
         return 0;
     return situation.rel->tuples * kFiltered;
 }
@@ -441,7 +441,7 @@ bool HasParameters(const Clauses *clauses) {
 bool FindsOneEntry(const CandidateSet *set, const Clauses *clauses) {
     for (const Candidate &candidate : std::span(set->candidates, set->count)) {
         const IndexTable *table = candidate.table;
-        bool is_bound = !candidate.further && table->is_unique && !table->predicate &&
+        bool is_bound = !candidate.owner_index && table->is_unique && !table->predicate &&
                         table->key.multi_valued < 0;
         for (int i = 0; is_bound && i < table->key.count; i++) {
             is_bound = false;
@@ -459,7 +459,7 @@ bool FindsOneEntry(const CandidateSet *set, const Clauses *clauses) {
 
 double CountFetchedRows(PlannerInfo *root, const Candidate *candidate, const IndexPath *path) {
     double share = path->indexselectivity;
-    if (candidate->further && candidate->further->by_bitmap && path->indexclauses != NIL) {
+    if (candidate->owner_index && candidate->owner_index->by_bitmap && path->indexclauses != NIL) {
         List *clauses = NIL;
         ListCell *cell;
         foreach (cell, path->indexclauses)

@@ -179,15 +179,15 @@ void DescribeEntryIndex(Candidate *candidate, RelOptInfo *rel, Relation index,
     info->amsearchnulls = true;
 }
 
-void DescribeFurtherIndex(Candidate *candidate, RelOptInfo *rel, Relation entries, Relation index) {
+void DescribeOwnerIndex(Candidate *candidate, RelOptInfo *rel, Relation entries, Relation index) {
     const IndexTable *table = candidate->table;
-    const FurtherIndex *further = candidate->further;
-    int capacity = further->key_count + table->column_count;
+    const OwnerIndex *owner_index = candidate->owner_index;
+    int capacity = owner_index->key_count + table->column_count;
     IndexOptInfo *info = candidate->info = MakeInfo(rel, index, capacity);
     if (info->relam == BTREE_AM_OID)
-        DescribeOrder(info, capacity, further->is_ordered);
-    for (int i = 0; i < further->key_count; i++) {
-        Node *expr = static_cast<Node *>(copyObjectImpl(further->keys[i]));
+        DescribeOrder(info, capacity, owner_index->is_ordered);
+    for (int i = 0; i < owner_index->key_count; i++) {
+        Node *expr = static_cast<Node *>(copyObjectImpl(owner_index->keys[i]));
         ChangeVarNodes(expr, 1, rel->relid, 0);
         AddColumn(info, reinterpret_cast<Expr *>(expr),
                   IsA(expr, Var) ? reinterpret_cast<Var *>(expr)->varattno : 0);
@@ -198,7 +198,7 @@ void DescribeFurtherIndex(Candidate *candidate, RelOptInfo *rel, Relation entrie
         if (table->base_columns[position])
             AddBaseColumn(info, table->base_columns[position]);
 
-    if (further->predicate == NIL && !candidate->is_partitioned) {
+    if (owner_index->predicate == NIL && !candidate->is_partitioned) {
         info->pages = RelationGetNumberOfBlocks(index);
         info->tuples = candidate->entries;
     } else {
@@ -207,7 +207,7 @@ void DescribeFurtherIndex(Candidate *candidate, RelOptInfo *rel, Relation entrie
     info->tuples = Max(1, Min(info->tuples, candidate->entries));
     if (info->relam == BTREE_AM_OID && !candidate->is_partitioned)
         info->tree_height = _bt_getrootheight(index);
-    List *own = static_cast<List *>(copyObjectImpl(further->predicate));
+    List *own = static_cast<List *>(copyObjectImpl(owner_index->predicate));
     ChangeVarNodes(reinterpret_cast<Node *>(own), 1, rel->relid, 0);
     info->indpred = list_concat(TablePredicate(table, rel->relid), own);
     info->amoptionalkey = index->rd_indam->amoptionalkey;

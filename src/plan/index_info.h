@@ -9,6 +9,6 @@ namespace index_table {
 // are `stored`. The candidate's other members but the predicate are set.
 void DescribeEntryIndex(Candidate *candidate, RelOptInfo *rel, Relation index,
                         const AttrNumber *stored);
-void DescribeFurtherIndex(Candidate *candidate, RelOptInfo *rel, Relation entries, Relation index);
+void DescribeOwnerIndex(Candidate *candidate, RelOptInfo *rel, Relation entries, Relation index);
 
 } // namespace index_table

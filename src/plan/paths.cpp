@@ -58,7 +58,7 @@ Cost CostOfFetching(PlannerInfo *root, const CandidateSet *set, const Candidate 
 }
 
 // Connections to servers are this process's. No row comes before the first round trip is over.
-void NoteShards(CustomPath *custom) {
+void RememberShards(CustomPath *custom) {
     custom->path.parallel_safe = false;
     custom->path.startup_cost += kRoundTrip;
     custom->path.total_cost = Max(custom->path.total_cost, custom->path.startup_cost);
@@ -81,8 +81,8 @@ void AddIndexPath(PlannerInfo *root, RelOptInfo *rel, IndexPath *path) {
     const Candidate *candidate = FindCandidate(rel, path->indexinfo);
     if (!candidate)
         return;
-    bool by_bitmap = candidate->further && candidate->further->by_bitmap;
-    if (by_bitmap && path->indexclauses == NIL && candidate->further->predicate == NIL)
+    bool by_bitmap = candidate->owner_index && candidate->owner_index->by_bitmap;
+    if (by_bitmap && path->indexclauses == NIL && candidate->owner_index->predicate == NIL)
         return; // all of it, in no order
     CustomPath *custom = Wrap(&path->path);
     if (candidate->is_partitioned)
@@ -93,7 +93,7 @@ void AddIndexPath(PlannerInfo *root, RelOptInfo *rel, IndexPath *path) {
     if (path->path.pathtype == T_IndexScan) {
         custom->path.total_cost += CostOfFetching(root, set, candidate, path);
         if (set->has_foreign)
-            NoteShards(custom);
+            RememberShards(custom);
     }
     add_path(rel, &custom->path);
 }
@@ -148,7 +148,7 @@ void AddOrPaths(PlannerInfo *root, RelOptInfo *rel) {
                 CostOfFetching(root, set, FindCandidate(rel, path->indexinfo), path);
         }
         if (set->has_foreign)
-            NoteShards(custom);
+            RememberShards(custom);
         add_path(rel, &custom->path);
     }
 }
@@ -258,9 +258,9 @@ Plan *PlanScan(PlannerInfo *root, RelOptInfo *rel, CustomPath *best, List *targe
             SourcePlan *source = &plan.sources[plan.source_count++];
             source->index_table = candidate->table->relid;
             source->index = candidate->info->indexoid;
-            source->is_further = candidate->further != nullptr;
+            source->is_owner_index = candidate->owner_index != nullptr;
             AddIndexClauses(&plan, source, path->indexclauses);
-            NoteUse(candidate->table);
+            RememberUse(candidate->table);
         }
         if (plan.source_count == 1)
             filter = RemainingClauses(rel, first, clauses);
@@ -303,7 +303,7 @@ void AddPaths(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte) {
     custom->path.total_cost += set->partitions * kPagesPerPartition * seq_page_cost;
     if (set->has_foreign) {
         custom->path.total_cost += set->partitions * kRoundTrip + rel->tuples * kShardRow;
-        NoteShards(custom);
+        RememberShards(custom);
     }
     if (GetScanPolicy() == ScanPolicy::Force)
         custom->path.total_cost += kProhibitive;

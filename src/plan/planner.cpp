@@ -270,7 +270,7 @@ bool IsPlanningScans() {
     return planning.has_marks;
 }
 
-void NoteUse(const IndexTable *table) {
+void RememberUse(const IndexTable *table) {
     planning.used = list_append_unique_oid(planning.used, table->relid);
 }
 

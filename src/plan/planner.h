@@ -16,7 +16,7 @@ void RestoreRelationKind(RangeTblEntry *rte);
 void GetNativeInfo(PlannerInfo *root, Oid relid, RelOptInfo *rel);
 
 // The plan being made reads an index table.
-void NoteUse(const IndexTable *table);
+void RememberUse(const IndexTable *table);
 
 // What is known of the query being planned. Planning may plan again, and go on after an error:
 // functions are simplified by running them.

@@ -18,7 +18,7 @@ char *RemoteColumn(Oid foreign_table, AttrNumber attno) {
     return name ? pstrdup(name) : get_attname(foreign_table, attno, false);
 }
 
-List *ReadCapturedIdentity(ShardConnection *connection, const char *table) {
+List *ReadOutboxIdentity(ShardConnection *connection, const char *table) {
     PGresult *result = ExecuteReading(
         connection, "SELECT to_regclass('index_table.captured') IS NOT NULL", 0, nullptr);
     if (strcmp(ResultValue(result, 0, 0), "t") != 0)
@@ -33,7 +33,7 @@ List *ReadCapturedIdentity(ShardConnection *connection, const char *table) {
     return names;
 }
 
-void RaiseNotCaptured(Oid foreign_table) {
+void RaiseHasNoOutbox(Oid foreign_table) {
     const char *table = RemoteName(foreign_table);
     ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
                     errmsg("table %s is not captured on the server of foreign table \"%s\"", table,
@@ -43,9 +43,9 @@ void RaiseNotCaptured(Oid foreign_table) {
                             quote_literal_cstr(table))));
 }
 
-void CheckIsCaptured(Oid foreign_table) {
-    if (ReadCapturedIdentity(OpenConnection(foreign_table), RemoteName(foreign_table)) == NIL)
-        RaiseNotCaptured(foreign_table);
+void CheckHasOutbox(Oid foreign_table) {
+    if (ReadOutboxIdentity(OpenConnection(foreign_table), RemoteName(foreign_table)) == NIL)
+        RaiseHasNoOutbox(foreign_table);
 }
 
 } // namespace index_table

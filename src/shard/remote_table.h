@@ -11,10 +11,10 @@ char *RemoteName(Oid foreign_table);
 char *RemoteColumn(Oid foreign_table, AttrNumber attno);
 
 // The columns of the identity by which it is captured, a list of char *; NIL where it is not.
-List *ReadCapturedIdentity(ShardConnection *connection, const char *table);
+List *ReadOutboxIdentity(ShardConnection *connection, const char *table);
 
-[[noreturn]] void RaiseNotCaptured(Oid foreign_table);
+[[noreturn]] void RaiseHasNoOutbox(Oid foreign_table);
 // Raises 55000 where it is not captured. Asks the shard as the current user.
-void CheckIsCaptured(Oid foreign_table);
+void CheckHasOutbox(Oid foreign_table);
 
 } // namespace index_table

@@ -286,8 +286,8 @@ sub deadlocks
 {
 	my ($server_log, @log) = @_;
 	my $model = replay(@log);
-	my %reports = $server_log =~ /(Process \d+ waits for [^\n]*)\n((?:\tProcess \d+[^\n]*\n)+)/g;
-	my (%by_pid, @deadlocks);
+	my (%reports, %by_pid, @deadlocks);
+	push @{ $reports{$1} }, $2 while $server_log =~ /(Process \d+ waits for [^\n]*)\n((?:\tProcess \d+[^\n]*\n)+)/g;
 	push @{ $by_pid{ $_->{pid} } }, $_ foreach @log;
 	foreach my $transaction (@log)
 	{
@@ -296,9 +296,12 @@ sub deadlocks
 		{
 			my $victim = $statements[$at];
 			my ($first) = $victim->{text} =~ /(Process \d+ waits[^\n]*)/;
-			my %sql = $reports{$first} =~ /Process (\d+): ([^\n]*)/g;
+			# After a savepoint, the same two may have met again.
+			my ($report) = grep { /Process $transaction->{pid}: ([^\n]*)/ && index("$victim->{sql};", $1) == 0 } @{ $reports{$first} // [] };
+			my %sql = ($report // '') =~ /Process (\d+): ([^\n]*)/g;
 			my @members = ({ transaction => $transaction, at => $at });
 			push @members, map { partner($victim, $sql{$_}, $by_pid{$_}) // () } grep { $_ != $transaction->{pid} } sort keys %sql;
+			next if @members < 2; # what it met is not known
 			my %count;
 			foreach my $member (@members) { $count{$_}++ foreach sort keys %{ touched($model, $member) }; }
 			push @deadlocks, {
