@@ -24,6 +24,11 @@ my %index_tables = (
 	'docs/reference.md' => [
 		@of_readme,
 		describe(name => 'customers_backwards', base => 'customers', key => ['lower(b.last_name)'], copies => ['customer_id'], identity => 1)
+	],
+	'docs/queries.md' => [
+		@of_readme,
+		describe(name => 'customers_by_last_name', base => 'customers', key => ['b.last_name'],
+			copies => [ 'customer_id', 'tags', 'member' ], identity => 1)
 	]);
 
 my $node = new_node('documents', conf => "client_min_messages = notice\n");
