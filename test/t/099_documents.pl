@@ -29,6 +29,12 @@ my %index_tables = (
 		@of_readme,
 		describe(name => 'customers_by_last_name', base => 'customers', key => ['b.last_name'],
 			copies => [ 'customer_id', 'tags', 'member' ], identity => 1)
+	],
+	'docs/constraints.md' => [
+		@of_readme,
+		describe(name => 'seats_by_seat', base => 'seats', key => ['b.seat'], copies => [ 'hall', 'guest' ], identity => 2, is_unique => 1),
+		describe(name => 'doors_by_number', base => 'doors', key => ['b.number'], copies => ['id'], identity => 1, is_unique => 1),
+		describe(name => 'bookings_by_room_during', base => 'bookings', key => [ 'b.room', 'b.during' ], copies => [ 'id', 'day' ], identity => 2)
 	]);
 
 my $node = new_node('documents', conf => "client_min_messages = notice\n");
