@@ -35,6 +35,13 @@ my %index_tables = (
 		describe(name => 'seats_by_seat', base => 'seats', key => ['b.seat'], copies => [ 'hall', 'guest' ], identity => 2, is_unique => 1),
 		describe(name => 'doors_by_number', base => 'doors', key => ['b.number'], copies => ['id'], identity => 1, is_unique => 1),
 		describe(name => 'bookings_by_room_during', base => 'bookings', key => [ 'b.room', 'b.during' ], copies => [ 'id', 'day' ], identity => 2)
+	],
+	'docs/shards.md' => [
+		describe(name => 'accounts_by_email', base => 'accounts', key => ['b.email'], copies => ['id'], identity => 1, is_unique => 1)
+	],
+	'docs/outbox.md' => [
+		describe(name => 'people_by_email', base => 'people', key => ['b.email'], copies => ['id'], identity => 1, is_unique => 1),
+		describe(name => 'people_by_town', base => 'people', key => ['b.town'], copies => ['id'], identity => 1)
 	]);
 
 my $node = new_node('documents', conf => "client_min_messages = notice\n");
