@@ -42,7 +42,8 @@ my %index_tables = (
 	'docs/outbox.md' => [
 		describe(name => 'people_by_email', base => 'people', key => ['b.email'], copies => ['id'], identity => 1, is_unique => 1),
 		describe(name => 'people_by_town', base => 'people', key => ['b.town'], copies => ['id'], identity => 1)
-	]);
+	],
+	'docs/operations.md' => [@of_readme]);
 
 my $node = new_node('documents', conf => "client_min_messages = notice\n");
 
@@ -154,6 +155,23 @@ foreach my $document (user_documents($tree))
 	$node->safe_psql($database, oracle_sql(@tables));
 	oracle_ok($node, $database, "$document: index tables are exact");
 }
+
+# --- Reference ----------------------------------------------------------------------
+
+# It names every function that is not internal, with its arguments, every view with its columns, every
+# table and every setting.
+my ($reference) = slurp_file("$tree/docs/reference.md");
+my @names = split /\n/, $node->safe_psql('readme', q{
+	LOAD 'index_table';
+	SELECT unnest(p.proname || p.proargnames::name[]) FROM pg_proc p
+	 WHERE p.pronamespace = 'index_table'::regnamespace AND p.prorettype::regtype::text !~ 'trigger$'
+	   AND obj_description(p.oid, 'pg_proc') NOT LIKE 'internal:%'
+	UNION SELECT c.relname FROM pg_class c WHERE c.relnamespace = 'index_table'::regnamespace AND c.relkind IN ('r', 'v')
+	UNION SELECT a.attname FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
+	       WHERE c.relnamespace = 'index_table'::regnamespace AND c.relkind = 'v'
+	UNION SELECT name FROM pg_settings WHERE name LIKE 'index\_table.%' ORDER BY 1});
+cmp_ok(scalar @names, '>', 50, 'names are found');
+is(join(', ', grep { $reference !~ /(?<![\w.])(?:index_table\.)?\Q$_\E\b/ } @names), '', 'docs/reference.md names everything');
 
 # --- Settings -----------------------------------------------------------------------
 
