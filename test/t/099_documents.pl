@@ -59,7 +59,7 @@ sub script_of
 	{
 		if ($part->{kind} eq 'setup')
 		{
-			$script .= "\\echo @@ setup $part->{line}\n"
+			$script .= "\\echo @@ $document:$part->{line}\n\\set ON_ERROR_STOP on\n"
 			  . ($part->{of} ? (script_of($part->{of}, $database, 1))[0] : "$part->{text}\n");
 		}
 		elsif ($part->{kind} eq 'code' && $part->{language} eq 'text')
@@ -72,7 +72,7 @@ sub script_of
 		elsif ($part->{kind} eq 'code' && !$part->{skipped} && $part->{language} =~ /^(sql|sh)$/)
 		{
 			next if $1 eq 'sh' && ($document eq 'README.md' || $other);
-			$script .= "\\echo @@ $part->{line}\n\\set ON_ERROR_STOP @{[ expects_error($document, $part) ? 'off' : 'on' ]}\n" . command_of($part, $database);
+			$script .= "\\echo @@ $document:$part->{line}\n\\set ON_ERROR_STOP @{[ expects_error($document, $part) ? 'off' : 'on' ]}\n" . command_of($part, $database);
 		}
 		elsif ($part->{kind} eq 'code' && !$part->{skipped} && $part->{language} ne 'ini')
 		{
@@ -116,7 +116,8 @@ sub command_of
 
 # --- Running ------------------------------------------------------------------------
 
-# Runs it, and returns the exit code and the output by line of the block, with trailing white space removed.
+# Runs it, and returns the exit code, the output by document:line of the block, with white space at
+# the ends of lines removed, and the last of these.
 sub run_script
 {
 	my ($database, $script) = @_;
@@ -140,11 +141,11 @@ foreach my $document (user_documents($tree))
 	$node->safe_psql('postgres', "CREATE DATABASE $database");
 	my ($script, $shown) = script_of($document, $database);
 	my ($status, $printed, $last) = run_script($database, $script);
-	is($status, 0, "$document: the examples run") or diag("$document, line $last: $printed->{$last}");
+	is($status, 0, "$document: the examples run") or diag("$last: $printed->{$last}");
 	ok(!exists $printed->{failed}, "$document: so do the commands");
 	foreach my $line (sort { $a <=> $b } keys %$shown)
 	{
-		is(($printed->{$line} // "nothing\n") =~ s/\n+$//r, $shown->{$line} =~ s/[ \t]+$//mgr =~ s/\n+$//r, "$document, line $line: prints what is shown");
+		is(($printed->{"$document:$line"} // "nothing\n") =~ s/\n+$//r, $shown->{$line} =~ s/[ \t]+$//mgr =~ s/\n+$//r, "$document, line $line: prints what is shown");
 	}
 
 	# Exact, every one.

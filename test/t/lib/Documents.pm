@@ -35,7 +35,7 @@ sub read_document
 	for ($i = 0; $i < @lines; $i++)
 	{
 		my $part = { line => $i + 1, lines => [ $lines[$i] ] };
-		if ($lines[$i] =~ /^\s*```(.*)$/)
+		if ($lines[$i] =~ /^\s*```([^`]*)$/)
 		{
 			$part->{kind} = 'code';
 			$part->{language} = $1;
