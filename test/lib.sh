@@ -332,7 +332,9 @@ start_server() {
 # --- A server built from source, with assertions ----------------------------------
 
 require_source_build() {
-    [ -f "$PG_SOURCE/src/include/pg_config.h.in" ] || die "PG_SOURCE=$PG_SOURCE: not PostgreSQL's source tree"
+    source_version=$(sed -n "s/^PACKAGE_VERSION='\(.*\)'/\1/p" "$PG_SOURCE/configure" 2>/dev/null) || true
+    [ -n "$source_version" ] && [ -f "$PG_SOURCE/src/include/pg_config.h.in" ] ||
+        die "PG_SOURCE=$PG_SOURCE: not PostgreSQL's source tree"
     PG_SOURCE=$(realpath "$PG_SOURCE")
     require bison bison
     require flex flex
@@ -345,26 +347,18 @@ require_source_build() {
 # tests need. It is kept in CASSERT_DIR/VERSION until PG_SOURCE is another directory or has a newer file.
 # The unprivileged user runs it from there, who cannot look into root's home.
 use_source_build() {
-    local version kept base=${XDG_CACHE_HOME:-$caller_home/.cache}/index_table
+    local kept base=${XDG_CACHE_HOME:-$caller_home/.cache}/index_table
     [ "$(id -u)" -ne 0 ] || base=/var/cache/index_table
     base=$(realpath -m "${CASSERT_DIR:-$base/cassert}")
-    version=$(sed -n "s/^PACKAGE_VERSION='\(.*\)'/\1/p" "$PG_SOURCE/configure")
-    kept=$base/$version
+    kept=$base/$source_version
     mkdir -p "$base"
     exec {source_lock}>"$kept.lock"
-    flock "$source_lock" # another run may be building it
+    flock -s "$source_lock" # until this run ends: nobody else may make it anew meanwhile
     if ! is_built_from_source "$kept"; then
-        say "Building PostgreSQL $version with assertions, in $kept"
-        touch "$scratch/started"
-        rm -rf "$kept"
-        mkdir "$kept"
-        if [ ${#as_user[@]} -gt 0 ]; then chown --reference="$scratch" "$kept"; fi
-        build_source "$kept" >"$kept.log" 2>&1 ||
-            { tail -n 30 "$kept.log"; die "PG_SOURCE=$PG_SOURCE: could not be built, see $kept.log"; }
-        echo "$PG_SOURCE" >"$kept/ready"
-        touch -r "$scratch/started" "$kept/ready"
+        flock "$source_lock"
+        is_built_from_source "$kept" || keep_source_build "$kept"
+        flock -s "$source_lock"
     fi
-    exec {source_lock}>&-
     export PG_CONFIG=$kept/bin/pg_config
     run test -x "$PG_CONFIG" ||
         die "$kept: out of reach of the user that runs servers. Give CASSERT_DIR=another directory"
@@ -375,6 +369,18 @@ is_built_from_source() {
     local sources=(-name '*.[chyl]' -o -name '*.p[lm]' -o -name '*.in' -o -name '*.dat' -o -name '*.sql' -o -name configure)
     [ -f "$1/ready" ] && [ "$(cat "$1/ready")" = "$PG_SOURCE" ] && is_complete "$1/bin/pg_config" &&
         [ -z "$(find "$PG_SOURCE" -newer "$1/ready" '(' "${sources[@]}" ')' -print -quit)" ]
+}
+
+keep_source_build() {
+    say "Building PostgreSQL $source_version with assertions, in $1"
+    touch "$scratch/started"
+    rm -rf "$1"
+    mkdir "$1"
+    if [ ${#as_user[@]} -gt 0 ]; then chown --reference="$scratch" "$1"; fi
+    build_source "$1" >"$1.log" 2>&1 ||
+        { tail -n 30 "$1.log"; die "PG_SOURCE=$PG_SOURCE: could not be built, see $1.log"; }
+    echo "$PG_SOURCE" >"$1/ready"
+    touch -r "$scratch/started" "$1/ready"
 }
 
 # build_source DIRECTORY: from a copy, because somebody may have built in PG_SOURCE, which forbids to
