@@ -105,27 +105,6 @@ void CatalogScan::End() {
     table_close(relation, lock_mode);
 }
 
-Strategy ParseStrategy(const char *name) {
-    for (Strategy strategy : {Strategy::Normalized, Strategy::Partial, Strategy::Denormalized})
-        if (strcmp(name, StrategyName(strategy)) == 0)
-            return strategy;
-    ereport(ERROR,
-            (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("unknown strategy \"%s\"", name),
-             errhint("The strategies are normalized, partial and denormalized.")));
-}
-
-const char *StrategyName(Strategy strategy) {
-    switch (strategy) {
-    case Strategy::Normalized:
-        return "normalized";
-    case Strategy::Partial:
-        return "partial";
-    case Strategy::Denormalized:
-        return "denormalized";
-    }
-    pg_unreachable();
-}
-
 void InsertDefinition(const Definition &definition, TableState state) {
     Datum values[kDefColumns];
     bool nulls[kDefColumns] = {};
@@ -216,7 +195,7 @@ bool HasImmediate(Oid base) {
     ListCell *cell;
     foreach (cell, ListIndexTables(base)) {
         const Definition *definition = ReadDefinition(lfirst_oid(cell));
-        if (definition && !definition->is_deferred)
+        if (definition && !definition->options.is_deferred)
             return true;
     }
     return false;

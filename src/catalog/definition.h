@@ -15,10 +15,6 @@
 
 namespace index_table {
 
-// Parses the name of a strategy; raises 22023.
-Strategy ParseStrategy(const char *name);
-const char *StrategyName(Strategy strategy);
-
 // A column of an entry that is a copy of a column of the base row.
 struct CopiedColumn {
     AttrNumber base_attno;
@@ -43,12 +39,7 @@ struct IndexTable {
     Oid base;
     Oid log; // takes the changes while it is being built; InvalidOid: it is complete
     TableState state;
-    Strategy strategy;
-    bool is_unique;
-    bool nulls_distinct; // where it is unique: NULL is unlike NULL
-    bool is_deferrable;  // likewise: by a DEFERRABLE constraint
-    bool initially_deferred;
-    bool is_deferred; // maintenance of foreign partitions: through their queues alone
+    IndexOptions options;
     Key key;
     Expr *predicate; // as parsed; null: none
     int identity_count;
@@ -77,7 +68,8 @@ struct IndexTable {
     int group_count() const { return column_count - include_count; }
     // Whether no other entry may have the key of one whose null columns are `null_mask`.
     bool forbids_others(uint32 null_mask) const {
-        return is_unique && (!nulls_distinct || (null_mask & ((1U << key.count) - 1)) == 0);
+        return options.is_unique &&
+               (!options.nulls_distinct || (null_mask & ((1U << key.count) - 1)) == 0);
     }
 };
 

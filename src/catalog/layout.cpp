@@ -165,12 +165,7 @@ IndexTable *MakeIndexTable(Relation base, const Definition &definition, TableSta
     table->relid = definition.relid;
     table->base = definition.base;
     table->log = definition.log;
-    table->strategy = definition.strategy;
-    table->is_unique = definition.is_unique;
-    table->nulls_distinct = definition.nulls_distinct;
-    table->is_deferrable = definition.is_deferrable;
-    table->initially_deferred = definition.initially_deferred;
-    table->is_deferred = definition.is_deferred;
+    table->options = definition.options;
     table->state = state;
     table->key = definition.key;
     table->predicate = definition.predicate;

@@ -10,13 +10,6 @@ constexpr char kAlias[] = "b"; // the base table's, in the rule
 
 // --- Options -------------------------------------------------------------------
 
-// What neither columns nor their order say, as words between spaces; the numbers of columns first.
-constexpr char kUnique[] = "unique";
-constexpr char kNullsNotDistinct[] = "nulls_not_distinct";
-constexpr char kDeferrable[] = "deferrable";
-constexpr char kInitiallyDeferred[] = "initially_deferred";
-constexpr char kDeferred[] = "deferred";
-
 bool IsRepeated(const Key &key, int i) {
     return std::any_of(key.columns, key.columns + i, [&](const KeyColumn &column) {
         return equal(column.whole, key.columns[i].whole);
@@ -26,17 +19,9 @@ bool IsRepeated(const Key &key, int i) {
 char *WriteOptions(const Definition &definition) {
     StringInfoData text;
     initStringInfo(&text);
-    appendStringInfo(&text, "%s keys=%d identity=%d", StrategyName(definition.strategy),
+    appendStringInfo(&text, "%s keys=%d identity=%d", StrategyName(definition.options.strategy),
                      definition.key.count, list_length(definition.identity));
-    auto append = [&](bool is_set, const char *word) {
-        if (is_set)
-            appendStringInfo(&text, " %s", word);
-    };
-    append(definition.is_unique, kUnique);
-    append(definition.is_unique && !definition.nulls_distinct, kNullsNotDistinct);
-    append(definition.is_deferrable, kDeferrable);
-    append(definition.initially_deferred, kInitiallyDeferred);
-    append(definition.is_deferred, kDeferred);
+    AppendOptions(&text, definition.options);
     // ORDER BY names an expression once.
     for (int i = 0; i < definition.key.count; i++) {
         const KeyColumn &column = definition.key.columns[i];
@@ -47,8 +32,10 @@ char *WriteOptions(const Definition &definition) {
     return text.data;
 }
 
+// The text among the columns: strategy, numbers of columns, and what neither columns nor their
+// order say, as words between spaces.
 struct Options {
-    Definition flags; // strategy and flags only
+    IndexOptions options;
     int keys;
     int identity;
     const char *orders[INDEX_MAX_KEYS]; // by key column; null: as ORDER BY says
@@ -66,28 +53,16 @@ bool ReadOrder(const char *word, Options *options) {
 }
 
 bool ReadOptions(const char *text, Options *options) {
-    Definition &flags = options->flags;
-    flags.nulls_distinct = true;
     char *save = nullptr;
     char *copy = pstrdup(text);
     bool is_first = true;
     for (char *word = strtok_r(copy, " ", &save); word; word = strtok_r(nullptr, " ", &save)) {
-        auto is = [&](const char *known) { return strcmp(word, known) == 0; };
         if (is_first)
-            flags.strategy = ParseStrategy(word);
+            options->options.strategy = ParseStrategy(word);
         else if (sscanf(word, "keys=%d", &options->keys) == 1 ||
-                 sscanf(word, "identity=%d", &options->identity) == 1 || ReadOrder(word, options))
+                 sscanf(word, "identity=%d", &options->identity) == 1 || ReadOrder(word, options) ||
+                 ReadOption(word, &options->options))
             ;
-        else if (is(kUnique))
-            flags.is_unique = true;
-        else if (is(kNullsNotDistinct))
-            flags.nulls_distinct = false;
-        else if (is(kDeferrable))
-            flags.is_deferrable = true;
-        else if (is(kInitiallyDeferred))
-            flags.initially_deferred = true;
-        else if (is(kDeferred))
-            flags.is_deferred = true;
         else
             return false;
         is_first = false;
@@ -314,7 +289,7 @@ bool Read(const List *actions, Definition *definition) {
     if (names && !DeclaresOpclasses(names, options.keys))
         return false;
     int rest = options.keys + options.identity;
-    *definition = options.flags;
+    *definition = {.options = options.options};
     definition->base = rt_fetch(base, query->rtable)->relid;
     definition->log = LogOf(query, options_column);
     if (Node *quals = query->jointree->quals) {
@@ -558,7 +533,7 @@ void StoreLog(Oid relid, Oid log) {
 
 void StoreMaintenance(Oid relid, bool deferred) {
     Definition *definition = ReadDefinition(relid);
-    definition->is_deferred = deferred;
+    definition->options.is_deferred = deferred;
     EditQuery(relid, [=](Query *query) {
         list_nth_node(TargetEntry, query->targetList, OptionsColumn(query))->expr =
             reinterpret_cast<Expr *>(TextConst(WriteOptions(*definition)));

@@ -16,26 +16,20 @@
 // them, as an index would (dependencies.h).
 #pragma once
 
+#include "catalog/index_options.h"
 #include "catalog/key.h"
 
 namespace index_table {
 
-enum class Strategy : uint8 { Normalized, Partial, Denormalized };
-
 struct Definition {
     Oid relid;
     Oid base;
-    Strategy strategy;
     Key key;
     Expr *predicate; // null: none
     List *identity;  // attribute numbers of the base table
     List *include;   // likewise
-    bool is_unique;
-    bool nulls_distinct;
-    bool is_deferrable;
-    bool initially_deferred;
-    bool is_deferred; // maintenance of foreign partitions: through their queues alone
-    Oid log;          // takes the changes while it is being built; InvalidOid: it is complete
+    IndexOptions options;
+    Oid log; // takes the changes while it is being built; InvalidOid: it is complete
 };
 
 constexpr char kDefinitionRule[] = "index_table_definition";

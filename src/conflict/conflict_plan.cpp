@@ -75,7 +75,7 @@ const IndexTable *FindTarget(const Query *query) {
         table_close(rel, AccessShareLock);
     }
     for (const IndexTable *table : std::span(base->tables, base->table_count))
-        if (table->is_unique && IsKey(query, table, map))
+        if (table->options.is_unique && IsKey(query, table, map))
             return table;
     return nullptr;
 }

@@ -113,24 +113,24 @@ Oid CreateSearchIndex(const IndexTable *table) {
 }
 
 void CreateIndexes(const IndexTable *table) {
-    if (!table->is_unique) {
+    if (!table->options.is_unique) {
         CreateSearchIndex(table);
         return;
     }
     IndexParts parts = MakeIndexParts(table);
     const char *index =
         quote_identifier(ChooseRelationName(parts.name, nullptr, "key", parts.schema, false));
-    const char *nulls = table->nulls_distinct ? "" : " NULLS NOT DISTINCT";
-    if (table->is_deferrable)
+    const char *nulls = table->options.nulls_distinct ? "" : " NULLS NOT DISTINCT";
+    if (table->options.is_deferrable)
         RunStatement(psprintf("ALTER TABLE %s ADD CONSTRAINT %s UNIQUE%s (%s) INCLUDE (%s)%s%s "
                               "DEFERRABLE INITIALLY %s",
                               parts.target, index, nulls, parts.columns, parts.rest,
                               *parts.tablespace ? " USING INDEX" : "", parts.tablespace,
-                              table->initially_deferred ? "DEFERRED" : "IMMEDIATE"));
+                              table->options.initially_deferred ? "DEFERRED" : "IMMEDIATE"));
     else
         RunStatement(psprintf("CREATE UNIQUE INDEX %s ON %s (%s) INCLUDE (%s)%s%s", index,
                               parts.target, parts.key, parts.rest, nulls, parts.tablespace));
-    if (!table->nulls_distinct)
+    if (!table->options.nulls_distinct)
         return;
     index = quote_identifier(ChooseRelationName(parts.name, "null", "idx", parts.schema, false));
     RunStatement(psprintf("CREATE INDEX %s ON %s (%s, %s)%s WHERE %s", index, parts.target,

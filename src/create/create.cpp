@@ -15,18 +15,13 @@ namespace {
 struct CreateArguments {
     Oid base;
     char *key;
-    Strategy strategy;
-    char *include; // null: none
-    char *name;    // null: generated
-    bool is_unique;
+    IndexOptions options;
+    char *include;   // null: none
+    char *name;      // null: generated
     char *predicate; // null: none
     char *identity;  // null: the primary key
-    bool deferred;
     int32 partitions;
     char *tablespace; // null: the default
-    bool nulls_distinct;
-    bool is_deferrable;
-    bool initially_deferred;
 };
 
 char *TextArgument(FunctionCallInfo fcinfo, int i) {
@@ -46,38 +41,33 @@ CreateArguments ReadArguments(FunctionCallInfo fcinfo) {
         RequiredText(fcinfo, 0, "base");
     arguments.base = PG_GETARG_OID(0);
     arguments.key = RequiredText(fcinfo, 1, "key");
-    arguments.strategy = ParseStrategy(RequiredText(fcinfo, 2, "strategy"));
+    arguments.options.strategy = ParseStrategy(RequiredText(fcinfo, 2, "strategy"));
     arguments.include = TextArgument(fcinfo, 3);
     arguments.name = TextArgument(fcinfo, 4);
-    arguments.is_unique = !PG_ARGISNULL(5) && PG_GETARG_BOOL(5);
+    arguments.options.is_unique = !PG_ARGISNULL(5) && PG_GETARG_BOOL(5);
     arguments.predicate = TextArgument(fcinfo, 6);
     arguments.identity = TextArgument(fcinfo, 7);
     arguments.partitions = PG_ARGISNULL(9) ? 0 : PG_GETARG_INT32(9);
     arguments.tablespace = TextArgument(fcinfo, 10);
-    arguments.nulls_distinct = PG_ARGISNULL(11) || PG_GETARG_BOOL(11);
-    arguments.initially_deferred = !PG_ARGISNULL(13) && PG_GETARG_BOOL(13);
-    arguments.is_deferrable =
-        arguments.initially_deferred || (!PG_ARGISNULL(12) && PG_GETARG_BOOL(12));
+    arguments.options.nulls_distinct = PG_ARGISNULL(11) || PG_GETARG_BOOL(11);
+    arguments.options.initially_deferred = !PG_ARGISNULL(13) && PG_GETARG_BOOL(13);
+    arguments.options.is_deferrable =
+        arguments.options.initially_deferred || (!PG_ARGISNULL(12) && PG_GETARG_BOOL(12));
 
-    if (arguments.include && arguments.strategy != Strategy::Partial)
+    if (arguments.include && arguments.options.strategy != Strategy::Partial)
         ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
                         errmsg("include is for the strategy partial, not %s",
-                               StrategyName(arguments.strategy)),
-                        errhint(arguments.strategy == Strategy::Normalized
+                               StrategyName(arguments.options.strategy)),
+                        errhint(arguments.options.strategy == Strategy::Normalized
                                     ? "Use strategy => 'partial', or leave include out."
                                     : "A denormalized index table holds every column: leave "
                                       "include out.")));
-    if (!arguments.include && arguments.strategy == Strategy::Partial)
+    if (!arguments.include && arguments.options.strategy == Strategy::Partial)
         ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
                         errmsg("the strategy partial needs columns to include"),
                         errhint("Name them: include => 'column, column'.")));
-    arguments.deferred = ParseMaintenance(RequiredText(fcinfo, 8, "maintenance"));
-    if (!arguments.is_unique && (!arguments.nulls_distinct || arguments.is_deferrable))
-        ereport(ERROR,
-                (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-                 errmsg("%s is for unique index tables",
-                        arguments.nulls_distinct ? "is_deferrable" : "nulls_distinct => false"),
-                 errhint("Use is_unique => true, or leave it out.")));
+    arguments.options.is_deferred = ParseMaintenance(RequiredText(fcinfo, 8, "maintenance"));
+    CheckOptions(arguments.options);
     if (arguments.partitions < 0 || arguments.partitions > 1024)
         ereport(ERROR,
                 (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
@@ -172,7 +162,7 @@ List *ResolveInclude(Relation base, const CreateArguments &arguments, const Key 
                            [=](const KeyColumn &column) { return column.attno == attno; });
     };
     List *attnos = NIL;
-    if (arguments.strategy == Strategy::Partial) {
+    if (arguments.options.strategy == Strategy::Partial) {
         ListCell *cell;
         foreach (cell, ParseColumnList(base, arguments.include, "include")) {
             AttrNumber attno = lfirst_int(cell);
@@ -185,7 +175,7 @@ List *ResolveInclude(Relation base, const CreateArguments &arguments, const Key 
                 attnos = lappend_int(attnos, attno);
         }
     }
-    if (arguments.strategy == Strategy::Denormalized)
+    if (arguments.options.strategy == Strategy::Denormalized)
         for (int attno = 1; attno <= RelationGetNumberOfAttributes(base); attno++)
             if (!TupleDescAttr(RelationGetDescr(base), attno - 1)->attisdropped && !is_key(attno) &&
                 !list_member_int(identity, attno))
@@ -337,7 +327,7 @@ Oid Create(const CreateArguments &arguments, bool concurrently) {
                            owner.saved_security | SECURITY_RESTRICTED_OPERATION);
     Key key = ParseKey(base, arguments.key);
     Expr *predicate = arguments.predicate ? ParsePredicate(base, arguments.predicate) : nullptr;
-    if (arguments.is_deferrable)
+    if (arguments.options.is_deferrable)
         CheckDeferrable(key);
     Oid schema;
     char *name = ResolveName(base, arguments, key, &schema);
@@ -345,16 +335,11 @@ Oid Create(const CreateArguments &arguments, bool concurrently) {
 
     Definition definition = {};
     definition.base = arguments.base;
-    definition.strategy = arguments.strategy;
+    definition.options = arguments.options;
     definition.key = key;
     definition.predicate = predicate;
     definition.identity = ResolveIdentity(base, arguments, leaves);
     definition.include = ResolveInclude(base, arguments, key, definition.identity);
-    definition.is_unique = arguments.is_unique;
-    definition.nulls_distinct = arguments.nulls_distinct;
-    definition.is_deferrable = arguments.is_deferrable;
-    definition.initially_deferred = arguments.initially_deferred;
-    definition.is_deferred = arguments.deferred;
 
     if (compat::CheckSchemaPrivilege(schema, base->rd_rel->relowner, ACL_CREATE) != ACLCHECK_OK)
         ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
@@ -371,8 +356,8 @@ Oid Create(const CreateArguments &arguments, bool concurrently) {
                                "be indexed",
                                table->group_count() - 1, INDEX_MAX_KEYS - 1)));
     ListCell *cell;
-    if (arguments.deferred)
-        CheckMayDefer(arguments.base, arguments.is_unique, leaves);
+    if (arguments.options.is_deferred)
+        CheckMayDefer(arguments.base, arguments.options.is_unique, leaves);
     foreach (cell, leaves)
         if (IsForeign(lfirst_oid(cell)))
             CheckShard(base, table, lfirst_oid(cell));
@@ -387,7 +372,7 @@ Oid Create(const CreateArguments &arguments, bool concurrently) {
     // As the caller: partitions may belong to roles whose rights the owner has not, but a
     // superuser.
     LeaveOwner(owner);
-    EnsureTriggers(arguments.base, !arguments.deferred || HasImmediate(arguments.base));
+    EnsureTriggers(arguments.base, !arguments.options.is_deferred || HasImmediate(arguments.base));
     owner = EnterOwner(RelationOwner(arguments.base));
     base = relation_open(arguments.base, NoLock);
     if (concurrently)

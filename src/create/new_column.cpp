@@ -62,7 +62,7 @@ void CopyNewColumn(Oid base_oid, const char *name) {
     foreach (cell, ListIndexTables(base_oid)) {
         Oid relid = lfirst_oid(cell);
         const IndexTable *table = FindIndexTable(relid);
-        if (!table || table->strategy != Strategy::Denormalized)
+        if (!table || table->options.strategy != Strategy::Denormalized)
             continue;
         CheckIsComplete(table);
         if (!AppendIncludedColumn(relid, attno))

@@ -236,7 +236,7 @@ bool LoadNext(Oid relid) {
     Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
     TrimLog(table, number, snapshot);
     if (HasIndexes(relid)) { // the partition joined lately, or the owner has added some
-        if (!table->is_unique && !RolesOf(table).finds_entries)
+        if (!table->options.is_unique && !RolesOf(table).finds_entries)
             CreateIndexes(table);
         else
             CreateProvisionalIndex(relid);
@@ -281,9 +281,9 @@ void CatchUpAndCommit(Oid relid) {
 void Index(Oid relid) {
     const IndexTable *table = Reopen(relid);
     IndexRoles roles = RolesOf(table);
-    if (table->is_unique ? roles.keeps_unique : roles.finds_entries)
+    if (table->options.is_unique ? roles.keeps_unique : roles.finds_entries)
         return;
-    if (table->is_unique) {
+    if (table->options.is_unique) {
         CreateProvisionalIndex(relid);
         Commit();
         CatchUpAndCommit(relid);
@@ -294,7 +294,7 @@ void Index(Oid relid) {
     OwnerContext owner = EnterOwner(RelationOwner(table->base));
     Progress *progress = BeginProgress(table->base, relid, AccessShareLock);
     ReportPhase(progress, Phase::Indexing);
-    if (table->is_unique) // and in partitions that are there
+    if (table->options.is_unique) // and in partitions that are there
         SweepEntries(table);
     CreateIndexes(table);
     ReportPhase(progress, Phase::Analyzing);
@@ -317,7 +317,7 @@ bool Complete(Oid relid, Oid base) {
     ListCell *cell;
     if (!ConditionalLockRelationOid(table->log, AccessExclusiveLock))
         return false;
-    if (table->is_unique) // the provisional index goes with the log
+    if (table->options.is_unique) // the provisional index goes with the log
         foreach (cell, find_all_inheritors(relid, NoLock, nullptr))
             if (!ConditionalLockRelationOid(lfirst_oid(cell), AccessExclusiveLock))
                 return false;
@@ -475,7 +475,7 @@ void BeginAnew(const IndexTable *table) {
 
 void StartOver(const IndexTable *table) {
     Oid relid = table->relid;
-    CheckMayStartOver(table, table->is_unique);
+    CheckMayStartOver(table, table->options.is_unique);
     LockOutWriters(table->base);
     LockRelationOid(relid, AccessExclusiveLock);
     table = GetIndexTable(relid);

@@ -42,12 +42,6 @@ void CheckExpressions(const Definition &definition) {
         CheckExpression(reinterpret_cast<Node *>(definition.predicate), "predicate");
 }
 
-bool HasOddOptions(const Definition &definition) {
-    return (!definition.is_unique && (definition.is_deferrable || !definition.nulls_distinct)) ||
-           (definition.initially_deferred && !definition.is_deferrable) ||
-           (definition.is_unique && definition.is_deferred);
-}
-
 void CheckRelation(Oid relid, Oid base) {
     char kind = get_rel_relkind(relid);
     if ((kind != RELKIND_RELATION && kind != RELKIND_PARTITIONED_TABLE) ||
@@ -74,7 +68,7 @@ void RegisterRestored(Oid relid) {
     Relation base = relation_open(definition->base, AccessShareLock);
     CheckBase(base);
     OwnerContext owner = EnterOwner(base->rd_rel->relowner); // planning may evaluate functions
-    if (HasOddOptions(*definition))
+    if (!AreConsistent(definition->options))
         RaiseNotAsCreated(relid, "Its options contradict each other.");
     CheckExpressions(*definition);
     const IndexTable *table = MakeIndexTable(base, *definition, TableState::Restored);

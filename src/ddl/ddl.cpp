@@ -107,7 +107,7 @@ void RefuseNewLayout(AlterTableStmt *statement, const IndexTable *table) {
                                    get_rel_name(table->relid)),
                             errhint("It follows the owner of \"%s\".", get_rel_name(table->base))));
         case AT_AddColumn: // columns of the base table will be added
-            if (table->strategy == Strategy::Denormalized)
+            if (table->options.strategy == Strategy::Denormalized)
                 RaiseOwnTable("add a column to", table->relid);
             break;
         case AT_AlterColumnType:

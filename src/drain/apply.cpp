@@ -219,7 +219,7 @@ void ApplyRows(const ShardQueue *queue, std::span<QueuedRow> rows, Snapshot snap
             continue;
         const IndexTable *table = leaf->tables[i].table;
         EntryCollector collector = BeginCollecting(table);
-        bool may_link = table->is_unique && table->key.multi_valued < 0;
+        bool may_link = table->options.is_unique && table->key.multi_valued < 0;
         EntryMaker *maker = MakeEntryMaker(&leaf->tables[i], leaf->partition_id, context);
         for (Size row = 0; row < rows.size(); row++) {
             if (rows[row].is_contended)

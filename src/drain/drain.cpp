@@ -31,7 +31,7 @@ struct Outcome {
 // Whether some index table has no other way to learn of the partition's rows.
 bool DependsOnQueue(const Leaf *leaf) {
     return std::any_of(leaf->tables, leaf->tables + leaf->table_count,
-                       [](const LeafTable &table) { return table.table->is_deferred; });
+                       [](const LeafTable &table) { return table.table->options.is_deferred; });
 }
 
 // A row that some index table refuses is entered in the others. Where it is refused nothing is left

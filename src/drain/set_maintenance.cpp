@@ -19,7 +19,7 @@ SQL_FUNCTION(index_table_set_maintenance) {
     List *leaves = FindLeaves(base, AccessExclusiveLock);
     OwnerContext owner = EnterOwner(RelationOwner(base));
     if (deferred)
-        CheckMayDefer(base, table->is_unique, leaves);
+        CheckMayDefer(base, table->options.is_unique, leaves);
     SetMaintenance(relid, deferred);
     LeaveOwner(owner);
     EnsureTriggers(base, HasImmediate(base));

@@ -115,7 +115,7 @@ void Sort(const ChangeBuffer *buffer, Change *changes, uint32 count) {
         uint32 skip = 0;
         if (is_varlena && change.key_length > 0)
             skip = VARATT_IS_1B(DataOf(change)) ? VARHDRSZ_SHORT : VARHDRSZ;
-        bool whole = change.key_length <= skip + 24 && !buffer->table->is_unique;
+        bool whole = change.key_length <= skip + 24 && !buffer->table->options.is_unique;
         keys[i] = {.words = {change.key_prefix, KeyWord(change, skip + 8),
                              KeyWord(change, skip + 16), whole ? change.identity_prefix : 0},
                    .index = i};

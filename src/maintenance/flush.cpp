@@ -80,7 +80,7 @@ void CarryOut(ChangeBuffer *buffer, const NetChanges &net, MemoryContext batch, 
 
 // References follow a key that changes: then one row's changes of it must be told from others'.
 Linking LinkingFor(const IndexTable *table, bool more_to_come) {
-    if (!table->is_unique || table->key.multi_valued >= 0)
+    if (!table->options.is_unique || table->key.multi_valued >= 0)
         return Linking::None;
     Relation rel = try_relation_open(table->relid, RowExclusiveLock);
     if (!rel)

@@ -156,7 +156,7 @@ bool Differs(TupleTableSlot *before, TupleTableSlot *after, const AttrNumber *at
 // Whether an index table learns of a foreign partition's rows from the trigger.
 bool HasImmediate(const Leaf *leaf) {
     return std::any_of(leaf->tables, leaf->tables + leaf->table_count,
-                       [](const LeafTable &table) { return !table.table->is_deferred; });
+                       [](const LeafTable &table) { return !table.table->options.is_deferred; });
 }
 
 void CaptureRow(Capture *capture, int i, TupleTableSlot *row, ChangeKind kind, CommandId command) {
@@ -218,7 +218,7 @@ SQL_FUNCTION(index_table_maintain) {
     bool full = false;
     for (int i = 0; i < leaf->table_count; i++) {
         const LeafTable &table = leaf->tables[i];
-        if (leaf->is_foreign && table.table->is_deferred)
+        if (leaf->is_foreign && table.table->options.is_deferred)
             continue;
         if (is_update && leaf->table_count > 1 &&
             !Differs(before, after, table.used, table.used_count))
@@ -230,7 +230,7 @@ SQL_FUNCTION(index_table_maintain) {
         if (is_speculative && !before)
             continue; // it is stored already
         ChangeBuffer *buffer = capture->buffers[i];
-        bool may_link = table.table->is_unique && table.table->key.multi_valued < 0;
+        bool may_link = table.table->options.is_unique && table.table->key.multi_valued < 0;
         uint32 sequence = buffer->sequence;
         if (before)
             CaptureRow(capture, i, before, ChangeKind::Delete, command);

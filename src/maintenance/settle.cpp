@@ -277,7 +277,7 @@ void Settle(Oid base_oid, bool for_repair) {
             settled = lappend_oid(settled, table->relid);
         } else if (is_unfinished) {
             damaged = lappend_oid(damaged, table->relid);
-        } else if (table->is_unique && !for_repair) {
+        } else if (table->options.is_unique && !for_repair) {
             RaiseDamaged(table);
         } else {
             damaged = lappend_oid(damaged, table->relid);
@@ -320,7 +320,7 @@ void SettleBeforeChange(const Base *base) {
         base = FindBase(base->relid);
     }
     for (int i = 0; base && base->has_damaged && i < base->table_count; i++)
-        if (base->tables[i]->state == TableState::Damaged && base->tables[i]->is_unique &&
+        if (base->tables[i]->state == TableState::Damaged && base->tables[i]->options.is_unique &&
             !OidIsValid(base->tables[i]->log))
             RaiseDamaged(base->tables[i]);
 }

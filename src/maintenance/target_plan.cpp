@@ -134,7 +134,7 @@ TargetPlan *LoadPlan(Relation rel, const IndexTable *table) {
 
 bool IsNullKeyIndex(Relation index, const IndexTable *table) {
     List *predicate = RelationGetIndexPredicate(index);
-    if (!table->is_unique || !table->nulls_distinct || list_length(predicate) != 1)
+    if (!table->options.is_unique || !table->options.nulls_distinct || list_length(predicate) != 1)
         return false;
     Node *node = static_cast<Node *>(linitial(predicate));
     List *tests = is_orclause(node) ? reinterpret_cast<BoolExpr *>(node)->args : list_make1(node);
@@ -175,10 +175,10 @@ IndexRoles FindIndexRoles(Relation rel, const IndexTable *table) {
         } else {
             Form_pg_index form = index->rd_index;
             roles.finds_entries = true;
-            roles.keeps_unique =
-                roles.keeps_unique || (form->indisunique && form->indnkeyatts == table->key.count &&
-                                       form->indnullsnotdistinct == !table->nulls_distinct &&
-                                       form->indimmediate == !table->is_deferrable);
+            roles.keeps_unique = roles.keeps_unique ||
+                                 (form->indisunique && form->indnkeyatts == table->key.count &&
+                                  form->indnullsnotdistinct == !table->options.nulls_distinct &&
+                                  form->indimmediate == !table->options.is_deferrable);
         }
         index_close(index, AccessShareLock);
     }
@@ -196,8 +196,8 @@ void CheckIndexes(const IndexTable *table) {
     if (!rel)
         return;
     IndexRoles roles = FindIndexRoles(rel, table);
-    bool has_all = table->is_unique
-                       ? roles.keeps_unique && (roles.finds_nulls || !table->nulls_distinct)
+    bool has_all = table->options.is_unique
+                       ? roles.keeps_unique && (roles.finds_nulls || !table->options.nulls_distinct)
                        : roles.finds_entries;
     if (!has_all)
         ereport(ERROR,

@@ -248,7 +248,7 @@ void CheckShard(Relation base, const IndexTable *table, Oid leaf) {
     for (int member = -1; (member = bms_next_member(columns, member)) >= 0;)
         others = lappend_int(others, member + FirstLowInvalidHeapAttributeNumber);
     CheckShardIdentity(base, leaf, identity, others);
-    if (table->is_deferred)
+    if (table->options.is_deferred)
         CheckHasOutbox(leaf);
 }
 

@@ -92,7 +92,7 @@ Candidate *AddCandidate(const Offering &offering, const OwnerIndex *owner_index)
 // Entries that lag behind their rows answer nothing by themselves.
 void RequireRows(Candidate *candidate, const CandidateSet *set) {
     IndexOptInfo *info = candidate->info;
-    if (candidate->table->is_deferred && set->has_foreign)
+    if (candidate->table->options.is_deferred && set->has_foreign)
         std::fill(info->canreturn, info->canreturn + info->ncolumns, false);
 }
 
@@ -167,7 +167,7 @@ Bitmapset *AllColumns(const RelOptInfo *rel) {
 
 bool ServesScans(const IndexTable *table) {
     return !OidIsValid(table->log) && IsTrusted(table) && IsIdentityUnique(table) &&
-           (!table->is_deferred || ReadsEventually());
+           (!table->options.is_deferred || ReadsEventually());
 }
 
 bool ServesScans(const Base *base) {

@@ -57,7 +57,7 @@ void Consider(Costs *best, double own, double native, double rows) {
 // Whether a query reads nothing of the base table but what a candidate's entries hold.
 bool HoldsAll(const Situation &situation, const Candidate *candidate) {
     if (situation.use != RowUse::Read ||
-        (candidate->table->is_deferred && situation.set->has_foreign))
+        (candidate->table->options.is_deferred && situation.set->has_foreign))
         return false;
     const Bitmapset *selected = situation.selected;
     for (int member = -1; (member = bms_next_member(selected, member)) >= 0;) {
@@ -441,7 +441,7 @@ bool HasParameters(const Clauses *clauses) {
 bool FindsOneEntry(const CandidateSet *set, const Clauses *clauses) {
     for (const Candidate &candidate : std::span(set->candidates, set->count)) {
         const IndexTable *table = candidate.table;
-        bool is_bound = !candidate.owner_index && table->is_unique && !table->predicate &&
+        bool is_bound = !candidate.owner_index && table->options.is_unique && !table->predicate &&
                         table->key.multi_valued < 0;
         for (int i = 0; is_bound && i < table->key.count; i++) {
             is_bound = false;

@@ -38,17 +38,17 @@ SQL_FUNCTION(index_table_describe) {
         PG_RETURN_NULL();
     Oid base = definition->base;
     Datum values[] = {
-        CStringGetTextDatum(StrategyName(definition->strategy)),
+        CStringGetTextDatum(StrategyName(definition->options.strategy)),
         CStringGetTextDatum(DeparseKey(base, definition->key)),
         definition->predicate ? CStringGetTextDatum(DeparsePredicate(base, definition->predicate))
                               : 0,
         NamesOf(base, definition->identity),
         NamesOf(base, definition->include),
-        BoolGetDatum(definition->is_unique),
-        BoolGetDatum(definition->nulls_distinct),
-        BoolGetDatum(definition->is_deferrable),
-        BoolGetDatum(definition->initially_deferred),
-        CStringGetTextDatum(definition->is_deferred ? "deferred" : "immediate"),
+        BoolGetDatum(definition->options.is_unique),
+        BoolGetDatum(definition->options.nulls_distinct),
+        BoolGetDatum(definition->options.is_deferrable),
+        BoolGetDatum(definition->options.initially_deferred),
+        CStringGetTextDatum(definition->options.is_deferred ? "deferred" : "immediate"),
         BoolGetDatum(IsComplete(definition)),
         ObjectIdGetDatum(definition->log),
     };
