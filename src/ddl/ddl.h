@@ -9,7 +9,6 @@ namespace index_table {
 void AtEOXactCommands();
 void AtEOSubXactCommands(bool commits, int level);
 
-// Before InitializeMaintenance(): inside its hook, which notes the TRUNCATE that runs.
 // TRUNCATE of foreign tables: those below what the command names, with their partition numbers, for
 // FollowTruncate() when it has run. REQUIRES SetTruncate().
 struct TruncatedLeaves {

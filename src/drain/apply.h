@@ -16,7 +16,8 @@ void ApplyRows(const ShardQueue *queue, std::span<QueuedRow> rows, Snapshot snap
                const IndexTable *only = nullptr);
 
 // Creates the index that finds entries by partition and identity for index tables that have none.
-// Takes ShareLock on those. Returns whether there were some.
+// Takes ShareUpdateExclusiveLock on those, then
+// ShareLock. Returns whether there were some.
 bool EnsureIdentityIndexes(const ShardQueue *queue);
 
 } // namespace index_table

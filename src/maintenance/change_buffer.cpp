@@ -251,8 +251,13 @@ ChangeBuffer *GetChangeBuffer(const IndexTable *table) {
     StartAfresh(buffer);
     MemoryContextSwitchTo(caller);
     table_close(rel, OidIsValid(table->log) ? mode : NoLock);
-    buffer->next = buffers;
-    buffers = buffer;
+    // All sessions write to index tables in one order, or two that have keys in common could
+    // deadlock.
+    ChangeBuffer **link = &buffers;
+    while (*link && (*link)->relid < buffer->relid)
+        link = &(*link)->next;
+    buffer->next = *link;
+    *link = buffer;
     return buffer;
 }
 

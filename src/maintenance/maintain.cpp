@@ -52,7 +52,7 @@ bool GetBuffers(Capture *capture) {
     return true;
 }
 
-Capture *PrepareOutbox(FunctionCallInfo fcinfo, Relation rel) {
+Capture *PrepareCapture(FunctionCallInfo fcinfo, Relation rel) {
     Capture *capture = static_cast<Capture *>(fcinfo->flinfo->fn_extra);
     if (capture && capture->catalog_generation == CacheGeneration() &&
         capture->buffer_generation == ChangeBufferGeneration())
@@ -186,7 +186,7 @@ SQL_FUNCTION(index_table_maintain) {
         ereport(ERROR, (errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
                         errmsg("index_table.maintain() must be fired AFTER, FOR EACH ROW")));
 
-    Capture *capture = PrepareOutbox(fcinfo, trigger->tg_relation);
+    Capture *capture = PrepareCapture(fcinfo, trigger->tg_relation);
     const Leaf *leaf = capture->leaf;
     if (!leaf)
         return PointerGetDatum(nullptr);

@@ -195,8 +195,11 @@ SQL_FUNCTION(index_table_vacuum) {
     FlushChanges();
     if (PG_ARGISNULL(0))
         PG_RETURN_INT64(VacuumAll());
-    // The base table is nobody's concern: it may be truncated before this transaction ends.
-    Oid relid = GetOwnIndexTable(PG_GETARG_OID(0))->relid;
-    LockRelationOid(relid, AccessShareLock);
-    PG_RETURN_INT64(SweepEntries(GetIndexTable(relid)));
+    // The base table is nobody's concern: it may be truncated before this transaction ends. So the
+    // index table is not found once more, which may lock it, after it was locked.
+    const IndexTable *table = GetOwnIndexTable(PG_GETARG_OID(0));
+    LockRelationOid(table->relid, AccessShareLock);
+    if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(table->relid)))
+        RaiseDropped(table->relid);
+    PG_RETURN_INT64(SweepEntries(table));
 }

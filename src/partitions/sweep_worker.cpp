@@ -114,10 +114,11 @@ void VacuumInBatches(Oid relid, MemoryContext memory) {
         return;
     for (bool more = true; more;) {
         Begin();
+        const IndexTable *found = FindIndexTable(relid);
         // One sweep at a time; another may have come between, which does no harm.
         LockRelationOid(relid, ShareUpdateExclusiveLock);
-        const IndexTable *found = FindIndexTable(relid);
-        more = found && SweepBatch(&sweep, found);
+        more = found && SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relid)) &&
+               SweepBatch(&sweep, found);
         if (!more)
             EndSweep(&sweep);
         Commit();

@@ -12,10 +12,9 @@ const IndexTable *BeginReading(FunctionCallInfo fcinfo, int argument) {
         ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
                         errmsg("argument index_table must not be null")));
     FlushChanges();
-    const IndexTable *table = GetIndexTable(PG_GETARG_OID(argument));
     // Dropping the index table waits for this transaction, as for any reader.
-    LockRelationOid(table->relid, AccessShareLock);
-    table = GetIndexTable(table->relid);
+    const IndexTable *table =
+        LockIndexTable(GetIndexTable(PG_GETARG_OID(argument)), AccessShareLock);
     CheckIsComplete(table);
     if (table->state == TableState::Damaged)
         CheckIsTrusted(table);
