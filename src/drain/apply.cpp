@@ -141,15 +141,6 @@ bool Find(const ShardQueue *queue, Finder *finder, const QueuedRow &row, StoredE
     return current == found->count - first;
 }
 
-List *StorageOf(Oid index_table) {
-    List *relations = NIL;
-    ListCell *cell;
-    foreach (cell, find_all_inheritors(index_table, RowExclusiveLock, nullptr))
-        if (get_rel_relkind(lfirst_oid(cell)) == RELKIND_RELATION)
-            relations = lappend_oid(relations, lfirst_oid(cell));
-    return relations;
-}
-
 // Collects the deletion of what is stored: what the row still has is cancelled by its insertion.
 void CollectStored(EntryCollector *collector, const Finder *finder, const StoredEntries &stored) {
     const IndexTable *table = collector->table;
@@ -186,7 +177,7 @@ struct TableEntries {
 
 TableEntries FindEntries(const ShardQueue *queue, const IndexTable *table,
                          std::span<QueuedRow> rows, Snapshot snapshot) {
-    List *storage = StorageOf(table->relid);
+    List *storage = StorageOf(table->relid, RowExclusiveLock);
     TableEntries entries = {.finder_count = list_length(storage)};
     entries.finders = palloc_array(Finder *, entries.finder_count);
     entries.stored = static_cast<StoredEntries *>(

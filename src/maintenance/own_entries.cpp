@@ -2,6 +2,7 @@
 
 #include "catalog/public.h"
 #include "core/public.h"
+#include "maintenance/storage.h"
 #include "maintenance/writer.h"
 
 namespace index_table {
@@ -79,9 +80,8 @@ void RemoveOwnEntries(Oid leaf) {
         if (EntryWriter *writer = OpenWriter(table, false, context)) {
             IgnoreReferences(writer); // they have been looked at
             ListCell *cell;
-            foreach (cell, find_all_inheritors(table->relid, RowExclusiveLock, nullptr))
-                if (get_rel_relkind(lfirst_oid(cell)) == RELKIND_RELATION)
-                    RemoveFrom(writer, table, lfirst_oid(cell), number->id);
+            foreach (cell, StorageOf(table->relid, RowExclusiveLock))
+                RemoveFrom(writer, table, lfirst_oid(cell), number->id);
             CloseWriter(writer);
         }
         LeaveOwner(owner);
