@@ -138,7 +138,7 @@ void ForgetIncludedColumns(Oid base) {
 // The transaction is that of the definition's row: a new version of it will do.
 void RecordBuild(Oid relid) {
     // Partitions may join in different places of the tree at a time, under no lock in common.
-    LockDatabaseObject(RelationRelationId, relid, 0, ExclusiveLock);
+    LockPart(relid, LockedPart::Build, ExclusiveLock);
     CatalogScan scan("definition", "definition_pkey", F_OIDEQ, ObjectIdGetDatum(relid),
                      RowExclusiveLock);
     if (HeapTuple tuple = scan.Next())
@@ -359,13 +359,6 @@ void RetirePartition(Oid leaf) {
         CacheInvalidateRelcacheByRelid(leaf);
 }
 
-namespace {
-
-// Stands for all partitions of a base table.
-constexpr uint16 kTruncation = 1;
-
-} // namespace
-
 void SkipNumbers() {
     constexpr uint64 kLeast = 1000, kMost = 9000;
     Oid sequence = ExtensionRelation("partition_id_seq");
@@ -378,15 +371,13 @@ void RenumberPartition(Oid leaf) {
     if (!number)
         return;
     // Conflicts with nothing that is ever held.
-    LockDatabaseObject(RelationRelationId, number->base, kTruncation, RowExclusiveLock);
+    LockPart(number->base, LockedPart::Truncation, RowExclusiveLock);
     RetirePartition(leaf);
     AddPartition(number->base, leaf);
 }
 
 void WaitForTruncations(Oid base) {
-    LOCKTAG tag;
-    SET_LOCKTAG_OBJECT(tag, MyDatabaseId, RelationRelationId, base, kTruncation);
-    WaitForLockers(tag, ShareLock, false);
+    WaitForLockers(PartTag(base, LockedPart::Truncation), ShareLock, false);
 }
 
 void DeletePartitions(Oid base) {

@@ -5,10 +5,12 @@
 #pragma once
 
 #include "core/compat.h"
+#include "core/lock_tags.h"
 #include "core/names.h"
 #include "core/number_map.h"
 #include "core/owner.h"
 #include "core/relation.h"
 #include "core/relation_cache.h"
+#include "core/search_keys.h"
 #include "core/sql.h"
 #include "core/subtransaction.h"

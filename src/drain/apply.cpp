@@ -86,14 +86,7 @@ Finder *OpenFinder(const ShardQueue *queue, const IndexTable *table, Oid storage
                         errhint("CALL index_table.drain() creates it.")));
     finder->index = index_open(index, RowExclusiveLock);
     finder->key_count = list_length(attnos);
-    finder->keys = palloc0_array(ScanKeyData, finder->key_count);
-    for (int i = 0; i < finder->key_count; i++) {
-        Oid type = finder->index->rd_opcintype[i];
-        Oid equals =
-            get_opfamily_member(finder->index->rd_opfamily[i], type, type, BTEqualStrategyNumber);
-        ScanKeyEntryInitialize(&finder->keys[i], 0, i + 1, BTEqualStrategyNumber, InvalidOid,
-                               finder->index->rd_indcollation[i], get_opcode(equals), 0);
-    }
+    finder->keys = MakeSearchKeys(finder->index, finder->key_count);
     finder->slot = table_slot_create(finder->rel, nullptr);
     InitDirtySnapshot(finder->dirty);
     finder->known = compat::BeginIndexScan(finder->rel, finder->index, snapshot, finder->key_count);

@@ -25,9 +25,7 @@ struct Schedule {
 
 // One worker a database; held until it ends.
 bool IsAlone() {
-    constexpr uint16 kNotOfUsers = 7422;
-    LOCKTAG tag;
-    SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, 0, 0, kNotOfUsers);
+    LOCKTAG tag = DrainWorkerTag();
     return LockAcquire(&tag, ExclusiveLock, true, true) != LOCKACQUIRE_NOT_AVAIL;
 }
 

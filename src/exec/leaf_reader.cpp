@@ -26,15 +26,9 @@ bool UseIndex(LeafReader *reader, OpenLeaf *leaf, Relation index) {
             return false;
     }
     leaf->key_count = count;
-    leaf->keys = static_cast<ScanKeyData *>(palloc0(sizeof(ScanKeyData) * count));
-    leaf->key_identity = static_cast<int *>(palloc(sizeof(int) * count));
-    for (int i = 0; i < count; i++) {
-        leaf->key_identity[i] = identity[i];
-        Oid type = index->rd_opcintype[i];
-        Oid equals = get_opfamily_member(index->rd_opfamily[i], type, type, BTEqualStrategyNumber);
-        ScanKeyEntryInitialize(&leaf->keys[i], 0, i + 1, BTEqualStrategyNumber, InvalidOid,
-                               index->rd_indcollation[i], get_opcode(equals), 0);
-    }
+    leaf->keys = MakeSearchKeys(index, count);
+    leaf->key_identity = palloc_array(int, count);
+    std::copy(identity, identity + count, leaf->key_identity);
     return true;
 }
 
@@ -248,9 +242,7 @@ void SeekRows(LeafReader *reader, OpenLeaf *leaf, const Datum *values, const boo
             BeginScan(reader, leaf);
         for (int i = 0; i < leaf->key_count; i++) {
             int column = leaf->key_identity[i];
-            leaf->keys[i].sk_argument = values[column];
-            leaf->keys[i].sk_flags = nulls[column] ? SK_ISNULL | SK_SEARCHNULL : 0;
-            leaf->keys[i].sk_strategy = nulls[column] ? InvalidStrategy : BTEqualStrategyNumber;
+            SetSearchValue(&leaf->keys[i], values[column], nulls[column]);
         }
         index_rescan(leaf->scan, leaf->keys, leaf->key_count, nullptr, 0);
     } else {

@@ -49,26 +49,6 @@ bool IsBefore(const Change &a, const Change &b) {
     return order != 0 ? order < 0 : a.sequence < b.sequence;
 }
 
-// Leaves in [first, last) what does not cancel, in order, and returns how many that is.
-uint32 CancelOut(Change *changes, uint32 count) {
-    uint32 kept = 0;
-    for (uint32 i = 0; i < count; i++) {
-        uint32 match = kept;
-        for (uint32 j = 0; j < kept; j++)
-            if (changes[j].kind != changes[i].kind && IsSameEntry(changes[j], changes[i])) {
-                match = j;
-                break;
-            }
-        if (match < kept) {
-            memmove(&changes[match], &changes[match + 1], sizeof(Change) * (kept - match - 1));
-            kept--;
-        } else {
-            changes[kept++] = changes[i];
-        }
-    }
-    return kept;
-}
-
 // Divides what is left of one row, or of one unique key, into replacements, deletions, insertions.
 void Divide(Change *changes, uint32 count, NetChanges *net) {
     uint32 insert = 0;
@@ -395,10 +375,8 @@ NetChanges Take(ChangeBuffer *buffer, MemoryContext batch, Linking linking) {
             while (end < count && CompareKeys(taken[row], taken[end]) == 0 &&
                    CompareIdentities(taken[row], taken[end]) == 0)
                 end++;
-            uint32 left = CancelOut(taken + row, end - row);
-            if (kept != row)
-                memmove(taken + kept, taken + row, sizeof(Change) * left);
-            kept += left;
+            kept += CancelChanges(taken + row, end - row, taken + kept,
+                                  [](const Change &, const Change &) {});
         }
         Divide(taken + start, kept - start, &net);
         start = end;

@@ -254,10 +254,8 @@ void Renumber(List *leaves) {
     }
 }
 
-constexpr uint16 kSettling = 2; // stands for what is restored of a base table
-
 void Settle(Oid base_oid, bool for_repair) {
-    LockDatabaseObject(RelationRelationId, base_oid, kSettling, ExclusiveLock);
+    LockPart(base_oid, LockedPart::Settling, ExclusiveLock);
     const Base *base = FindBase(base_oid); // somebody else may have been here
     if (!base || !base->has_restored)
         return;

@@ -313,9 +313,7 @@ bool FindEntry(EntryWriter *writer, Target *target, const Change &change, ItemPo
     heap_deform_tuple(change.entry, descriptor, values, nulls);
     for (int i = 0; i < key_count; i++) {
         int column = scan->indexRelation->rd_index->indkey.values[i] - 1;
-        keys[i].sk_argument = values[column];
-        keys[i].sk_flags = nulls[column] ? SK_ISNULL | SK_SEARCHNULL : 0;
-        keys[i].sk_strategy = nulls[column] ? InvalidStrategy : BTEqualStrategyNumber;
+        SetSearchValue(&keys[i], values[column], nulls[column]);
     }
     // A scan remembers killed items in the memory context it is first advanced in.
     MemoryContext per_row = MemoryContextSwitchTo(writer->context);
@@ -621,13 +619,10 @@ bool MakeConflictKeys(Target *target, int i, TupleTableSlot *slot, ScanKeyData *
     for (int k = 0; k < info->ii_NumIndexKeyAttrs; k++) {
         if (nulls[k] && !info->ii_NullsNotDistinct)
             return false;
-        Oid type = index->rd_opcintype[k];
         StrategyNumber strategy =
             info->ii_ExclusionOps ? info->ii_ExclusionStrats[k] : BTEqualStrategyNumber;
-        RegProcedure procedure =
-            info->ii_ExclusionOps
-                ? info->ii_ExclusionProcs[k]
-                : get_opcode(get_opfamily_member(index->rd_opfamily[k], type, type, strategy));
+        RegProcedure procedure = info->ii_ExclusionOps ? info->ii_ExclusionProcs[k]
+                                                       : SearchProcedure(index, k, strategy);
         ScanKeyEntryInitialize(&keys[k], nulls[k] ? SK_ISNULL | SK_SEARCHNULL : 0, k + 1, strategy,
                                InvalidOid, index->rd_indcollation[k], procedure, values[k]);
     }
