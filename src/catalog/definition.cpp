@@ -105,6 +105,17 @@ void CatalogScan::End() {
     table_close(relation, lock_mode);
 }
 
+List *ReadOids(const char *table, const char *index, Datum value, int column) {
+    List *oids = NIL;
+    CatalogScan scan(table, index, F_OIDEQ, value, AccessShareLock);
+    while (HeapTuple tuple = scan.Next()) {
+        bool isnull;
+        oids = lappend_oid(oids, DatumGetObjectId(scan.Get(tuple, column, &isnull)));
+    }
+    scan.End();
+    return oids;
+}
+
 void InsertDefinition(const Definition &definition, TableState state) {
     Datum values[kDefColumns];
     bool nulls[kDefColumns] = {};
@@ -257,14 +268,8 @@ Oid RecordedLog(Oid index_table) {
 }
 
 List *ListIndexTables(Oid base) {
-    List *tables = NIL;
-    CatalogScan scan("definition", "definition_base_idx", F_OIDEQ, ObjectIdGetDatum(base),
-                     AccessShareLock);
-    while (HeapTuple tuple = scan.Next()) {
-        bool isnull;
-        tables = lappend_oid(tables, DatumGetObjectId(scan.Get(tuple, kDefIndexTable, &isnull)));
-    }
-    scan.End();
+    List *tables =
+        ReadOids("definition", "definition_base_idx", ObjectIdGetDatum(base), kDefIndexTable);
     list_sort(tables, list_oid_cmp);
     return tables;
 }
@@ -388,15 +393,7 @@ void DeletePartitions(Oid base) {
 }
 
 List *ListPartitions(Oid base) {
-    List *leaves = NIL;
-    CatalogScan scan("partition", "partition_base_idx", F_OIDEQ, ObjectIdGetDatum(base),
-                     AccessShareLock);
-    while (HeapTuple tuple = scan.Next()) {
-        bool isnull;
-        leaves = lappend_oid(leaves, DatumGetObjectId(scan.Get(tuple, kPartRelation, &isnull)));
-    }
-    scan.End();
-    return leaves;
+    return ReadOids("partition", "partition_base_idx", ObjectIdGetDatum(base), kPartRelation);
 }
 
 std::optional<PartitionNumber> FindPartitionNumber(Oid leaf) {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "core/compat.h"
+#include "core/hash_table.h"
 #include "core/lock_tags.h"
 #include "core/names.h"
 #include "core/number_map.h"
@@ -14,3 +15,5 @@
 #include "core/search_keys.h"
 #include "core/sql.h"
 #include "core/subtransaction.h"
+#include "core/trigger.h"
+#include "core/worker.h"

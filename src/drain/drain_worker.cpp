@@ -95,13 +95,6 @@ void index_table_drain_main(Datum argument) {
         MemoryContextSwitchTo(memory);
         more = DrainAll(schedules);
         MemoryContextReset(memory);
-        WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, naptime * 1000L,
-                  PG_WAIT_EXTENSION);
-        ResetLatch(MyLatch);
-        CHECK_FOR_INTERRUPTS();
-        if (ConfigReloadPending) {
-            ConfigReloadPending = false;
-            ProcessConfigFile(PGC_SIGHUP);
-        }
+        SleepInWorker(1000L * naptime);
     }
 }

@@ -92,12 +92,8 @@ bool IsBeingDetached(Oid base, Oid relid, Snapshot snapshot, int *depth) {
         attached = nullptr;
     }
     if (!attached) {
-        HASHCTL control = {};
-        control.keysize = sizeof(Oid);
-        control.entrysize = sizeof(Attached);
-        control.hcxt = CacheMemoryContext;
-        attached = hash_create("index_table attached partitions", 64, &control,
-                               HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+        attached =
+            MakeHashTable<Oid, Attached>("index_table attached partitions", 64, CacheMemoryContext);
         attached_since = CacheGeneration();
     }
     if (void *known = hash_search(attached, &relid, HASH_FIND, nullptr)) {

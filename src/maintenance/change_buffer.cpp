@@ -210,24 +210,14 @@ ChangeBuffer *GetChangeBuffer(const IndexTable *table) {
     buffer->key_descriptor = FirstColumns(RelationGetDescr(rel), table->key.count);
     buffer->identity_descriptor = FirstColumns(RelationGetDescr(rel), table->key.count + 1);
     buffer->group_descriptor = FirstColumns(RelationGetDescr(rel), table->group_count());
-    buffer->attnos = static_cast<AttrNumber *>(palloc0(sizeof(AttrNumber) * table->column_count));
-    int live = 0;
-    bool as_created = true;
-    for (int i = 0; i < buffer->descriptor->natts && live < table->column_count; i++) {
-        Form_pg_attribute att = TupleDescAttr(buffer->descriptor, i);
-        if (att->attisdropped)
-            continue;
-        as_created = as_created && att->atttypid == table->types[live];
-        buffer->attnos[live++] = i + 1;
-    }
-    as_created = as_created && live == table->column_count &&
-                 buffer->attnos[table->group_count() - 1] == table->group_count();
+    buffer->attnos = GetLiveColumns(rel, table->column_count);
+    bool as_created = buffer->attnos[table->group_count() - 1] == table->group_count();
+    for (int i = 0; i < table->column_count; i++)
+        as_created =
+            as_created &&
+            TupleDescAttr(buffer->descriptor, buffer->attnos[i] - 1)->atttypid == table->types[i];
     if (!as_created)
-        ereport(ERROR,
-                (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-                 errmsg("index table \"%s\" has not the columns it was created with",
-                        RelationGetRelationName(rel)),
-                 errhint("Drop it and create it again with index_table.create()."), errtable(rel)));
+        RaiseNotAsCreated(rel);
     StartAfresh(buffer);
     MemoryContextSwitchTo(caller);
     table_close(rel, OidIsValid(table->log) ? mode : NoLock);

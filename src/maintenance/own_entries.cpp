@@ -23,7 +23,7 @@ bool IsWritten(int32 partition_id) {
 
 void RemoveFrom(EntryWriter *writer, const IndexTable *table, Oid storage, int32 partition_id) {
     Relation rel = table_open(storage, RowExclusiveLock);
-    AttrNumber attno = GetLiveColumns(rel, table->column_count)[table->partition_position()];
+    AttrNumber attno = LiveColumn(rel, table, table->partition_position());
     TupleTableSlot *slot = table_slot_create(rel, nullptr);
     TableScanDesc scan = table_beginscan(rel, SnapshotSelf, 0, nullptr);
     while (table_scan_getnextslot(scan, ForwardScanDirection, slot)) {

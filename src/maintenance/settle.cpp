@@ -102,7 +102,7 @@ bool ForEachNumber(const IndexTable *table, List *storage, int limit, Visit visi
     ListCell *cell;
     foreach (cell, storage) {
         Relation rel = static_cast<Relation>(lfirst(cell));
-        AttrNumber attno = GetLiveColumns(rel, table->column_count)[table->partition_position()];
+        AttrNumber attno = LiveColumn(rel, table, table->partition_position());
         TableScanDesc scan = table_beginscan(rel, GetActiveSnapshot(), 0, nullptr);
         TupleTableSlot *slot = table_slot_create(rel, nullptr);
         for (int i = 0; go_on && (limit == 0 || i < limit); i++) {

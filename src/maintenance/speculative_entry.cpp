@@ -204,12 +204,8 @@ SpeculativeEntries *BeginSpeculation(List *tables, CommandId command) {
         speculative->tables[i].table = static_cast<const IndexTable *>(list_nth(tables, i));
     speculative->entry_capacity = speculative->table_count;
     speculative->speculative = palloc_array(SpeculativeEntry, speculative->entry_capacity);
-    HASHCTL control = {};
-    control.keysize = sizeof(SpeculativePage::Place);
-    control.entrysize = sizeof(SpeculativePage);
-    control.hcxt = memory;
-    speculative->pages = hash_create("index_table rows with claimed entries", 16, &control,
-                                     HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+    speculative->pages = MakeHashTable<SpeculativePage::Place, SpeculativePage>(
+        "index_table rows with claimed entries", 16, memory);
     MemoryContextSwitchTo(caller);
     speculative->outer = innermost;
     innermost = speculative;

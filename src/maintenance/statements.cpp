@@ -39,12 +39,8 @@ Oid BaseOf(Oid relid) {
         known = nullptr;
     }
     if (!known) {
-        HASHCTL control = {};
-        control.keysize = sizeof(Oid);
-        control.entrysize = sizeof(KnownBase);
-        control.hcxt = CacheMemoryContext;
-        known = hash_create("index_table bases of relations", 64, &control,
-                            HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+        known =
+            MakeHashTable<Oid, KnownBase>("index_table bases of relations", 64, CacheMemoryContext);
         known_since = CacheGeneration();
     }
     if (void *found = hash_search(known, &relid, HASH_FIND, nullptr))

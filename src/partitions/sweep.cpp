@@ -29,7 +29,7 @@ void RememberStored(RemovedEntries *noted, Relation rel, TupleTableSlot *slot) {
 template <typename Predicate>
 int64 DeleteEntries(const IndexTable *table, Relation rel, BlockNumber from, BlockNumber end,
                     RemovedEntries *noted, bool just_note, Predicate is_dead) {
-    AttrNumber attno = GetLiveColumns(rel, table->column_count)[table->partition_position()];
+    AttrNumber attno = LiveColumn(rel, table, table->partition_position());
     MemoryContext context =
         AllocSetContextCreate(CurrentMemoryContext, "index_table sweep", ALLOCSET_DEFAULT_SIZES);
     MemoryContext caller = MemoryContextSwitchTo(context);
