@@ -15,7 +15,7 @@ have() { command -v "$1" >/dev/null; }
 clean_environment() {
     local name
     for name in "${!PG@}"; do
-        [[ $name = PG_CONFIG || $name = PG_TEST_* ]] || unset "$name"
+        [[ $name = PG_CONFIG || $name = PG_SOURCE || $name = PG_TEST_* ]] || unset "$name"
     done
     unset MAKEFLAGS MAKELEVEL MFLAGS MAKEOVERRIDES
     export LC_ALL=C.UTF-8 LANG=C.UTF-8
@@ -77,6 +77,7 @@ is_complete() {
 # want_extension NAME PACKAGE: another extension, VERSION in the name of its package standing for the
 # server's, without which some tests are left out. It is installed where that is possible.
 want_extension() {
+    [ -z "${PG_SOURCE:-}" ] || return 0 # Debian's package is of no use to a server that is not Debian's
     [ -f "$("$PG_CONFIG" --sharedir)/extension/$1.control" ] || want_package "${2/VERSION/$(version_of "$PG_CONFIG")}"
 }
 
@@ -201,6 +202,7 @@ trap 'exit 143' TERM
 
 make_scratch() {
     local base=/tmp user=
+    caller_home=$HOME
     # Socket paths are limited to 107 bytes.
     if [ -n "${TMPDIR:-}" ] && [ ${#TMPDIR} -le 30 ] && [ "$(id -u)" -ne 0 ]; then
         base=$TMPDIR
@@ -326,3 +328,82 @@ start_server() {
     run pg_ctl start -s -w -t 60 -D "$data" -l "$data.log" ||
         { tail -n 30 "$data.log"; return 1; }
 }
+
+# --- A server built from source, with assertions ----------------------------------
+
+require_source_build() {
+    source_version=$(sed -n "s/^PACKAGE_VERSION='\(.*\)'/\1/p" "$PG_SOURCE/configure" 2>/dev/null) || true
+    [ -n "$source_version" ] && [ -f "$PG_SOURCE/src/include/pg_config.h.in" ] ||
+        die "PG_SOURCE=$PG_SOURCE: not PostgreSQL's source tree"
+    PG_SOURCE=$(realpath "$PG_SOURCE")
+    require bison bison
+    require flex flex
+    require pkg-config pkg-config
+    [ -f /usr/include/zlib.h ] || missing+=(zlib1g-dev)
+    [ -f /usr/include/unicode/ucol.h ] || missing+=(libicu-dev)
+}
+
+# Sets PG_CONFIG to that of a server built from PG_SOURCE with --enable-cassert, with contrib and all that
+# tests need. It is kept in CASSERT_DIR/VERSION until PG_SOURCE is another directory or has a newer file.
+# The unprivileged user runs it from there, who cannot look into root's home.
+use_source_build() {
+    local kept base=${XDG_CACHE_HOME:-$caller_home/.cache}/index_table
+    [ "$(id -u)" -ne 0 ] || base=/var/cache/index_table
+    base=$(realpath -m "${CASSERT_DIR:-$base/cassert}")
+    kept=$base/$source_version
+    mkdir -p "$base"
+    exec {source_lock}>"$kept.lock"
+    flock -s "$source_lock" # until this run ends: nobody else may make it anew meanwhile
+    if ! is_built_from_source "$kept"; then
+        flock "$source_lock"
+        is_built_from_source "$kept" || keep_source_build "$kept"
+        flock -s "$source_lock"
+    fi
+    export PG_CONFIG=$kept/bin/pg_config
+    run test -x "$PG_CONFIG" ||
+        die "$kept: out of reach of the user that runs servers. Give CASSERT_DIR=another directory"
+}
+
+# is_built_from_source DIRECTORY: a server is there, and nothing in PG_SOURCE is newer
+is_built_from_source() {
+    local sources=(-name '*.[chyl]' -o -name '*.p[lm]' -o -name '*.in' -o -name '*.dat' -o -name '*.sql' -o -name configure)
+    [ -f "$1/ready" ] && [ "$(cat "$1/ready")" = "$PG_SOURCE" ] && is_complete "$1/bin/pg_config" &&
+        [ -z "$(find "$PG_SOURCE" -newer "$1/ready" '(' "${sources[@]}" ')' -print -quit)" ]
+}
+
+keep_source_build() {
+    say "Building PostgreSQL $source_version with assertions, in $1"
+    touch "$scratch/started"
+    rm -rf "$1"
+    mkdir "$1"
+    if [ ${#as_user[@]} -gt 0 ]; then chown --reference="$scratch" "$1"; fi
+    build_source "$1" >"$1.log" 2>&1 ||
+        { tail -n 30 "$1.log"; die "PG_SOURCE=$PG_SOURCE: could not be built, see $1.log"; }
+    echo "$PG_SOURCE" >"$1/ready"
+    touch -r "$scratch/started" "$1/ready"
+}
+
+# build_source DIRECTORY: from a copy, because somebody may have built in PG_SOURCE, which forbids to
+# build out of it elsewhere
+build_source() {
+    local copy=$scratch/source
+    mkdir "$copy" &&
+        tar -C "$PG_SOURCE" --exclude=./.git --exclude=tmp_check --exclude='*.o' --exclude='*.bc' -cf - . |
+        tar -C "$copy" --no-same-owner -xf - &&
+        if [ ${#as_user[@]} -gt 0 ]; then chown -R --reference="$scratch" "$copy"; fi &&
+        if [ -f "$copy/config.status" ]; then run make -s -C "$copy" distclean; fi &&
+        mkdir "$copy/build" &&
+        if [ ${#as_user[@]} -gt 0 ]; then chown --reference="$scratch" "$copy/build"; fi &&
+        cd "$copy/build" &&
+        run ../configure -q --prefix="$1" --enable-cassert --enable-debug --enable-tap-tests --with-icu \
+            --without-readline CFLAGS='-O1 -g' &&
+        run make -s -j "$(nproc)" &&
+        run make -s -j "$(nproc)" -C contrib &&
+        run make -s install &&
+        run make -s -C contrib install &&
+        cd "$scratch" &&
+        rm -rf "$copy"
+}
+
+# show_traps LOG...: shows the assertions that failed, and is true if there are any
+show_traps() { grep -ahs -A 12 '^TRAP: ' "$@"; }

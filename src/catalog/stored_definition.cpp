@@ -146,26 +146,6 @@ bool Orders(Oid family, Oid input, Oid type, Oid sort_operator) {
     return get_op_opfamily_strategy(sort_operator, family) != 0 && IsBinaryCoercible(type, input);
 }
 
-// The B-tree operator class of a type that orders by an operator: the type's default, or the
-// oldest.
-Oid ChooseOpclass(Oid type, Oid sort_operator) {
-    Oid by_default = GetDefaultOpClass(type, BTREE_AM_OID);
-    if (OidIsValid(by_default) && Orders(get_opclass_family(by_default),
-                                         get_opclass_input_type(by_default), type, sort_operator))
-        return by_default; // most are: nothing is asked of the others
-    Oid best = InvalidOid;
-    CatCList *all = SearchSysCacheList1(CLAAMNAMENSP, ObjectIdGetDatum(BTREE_AM_OID));
-    for (int i = 0; i < all->n_members; i++) {
-        Form_pg_opclass form =
-            reinterpret_cast<Form_pg_opclass>(GETSTRUCT(&all->members[i]->tuple));
-        if (Orders(form->opcfamily, form->opcintype, type, sort_operator) &&
-            (!OidIsValid(best) || form->oid < best))
-            best = form->oid;
-    }
-    ReleaseSysCacheList(all);
-    return best;
-}
-
 // The operator class that the key column of a number is declared with in the ON CONFLICT of the
 // second statement; InvalidOid: none.
 Oid DeclaredOpclass(const Query *names, int i) {
@@ -189,7 +169,8 @@ Oid SortOperator(const KeyColumn &column) {
 bool SetOrder(KeyColumn *column, const SortGroupClause *order, Oid declared) {
     if (!order)
         return false;
-    column->opclass = OidIsValid(declared) ? declared : ChooseOpclass(column->type, order->sortop);
+    column->opclass =
+        OidIsValid(declared) ? declared : GetDefaultOpClass(column->type, BTREE_AM_OID);
     if (!OidIsValid(column->opclass) ||
         !Orders(get_opclass_family(column->opclass), get_opclass_input_type(column->opclass),
                 column->type, order->sortop))
@@ -318,22 +299,15 @@ void AppendOrderBy(StringInfo sql, const Definition &definition) {
     }
 }
 
-// ORDER BY tells the operator class by its operators, unless others have them, too.
-bool IsDeclared(const Key &key, int i) {
-    const KeyColumn &column = key.columns[i];
-    Oid undeclared = IsRepeated(key, i) ? GetDefaultOpClass(column.type, BTREE_AM_OID)
-                                        : ChooseOpclass(column.type, SortOperator(column));
-    return undeclared != column.opclass;
-}
-
-// Where it does not, a second statement declares it, in the one place in which a statement can.
+// ORDER BY tells operators alone, which several operator classes may share. One that is not the
+// type's own is declared by a second statement, in the one place in which a statement can.
 void AppendOpclasses(StringInfo sql, const Definition &definition) {
     const Key &key = definition.key;
     StringInfoData columns;
     initStringInfo(&columns);
     bool any = false;
     for (int i = 0; i < key.count; i++) {
-        bool is_declared = IsDeclared(key, i);
+        bool is_declared = !IsDefaultOpclass(key.columns[i]);
         any = any || is_declared;
         appendStringInfo(&columns, "%s%s%s%s", i ? ", " : "",
                          quote_identifier(NameStr(key.columns[i].name)), is_declared ? " " : "",

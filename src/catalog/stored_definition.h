@@ -8,9 +8,9 @@
 // does. So PostgreSQL binds its functions, operators, collations and columns, once, and renames,
 // dumps, restores and upgrades them as it does those of a view; psql's \d shows it. It is disabled.
 //
-// ORDER BY says an operator class by its operators. One that shares them with another, such as
-// text_pattern_ops with one of somebody's own, is declared by a second statement, for which ON
-// CONFLICT is the one place in SQL: INSERT INTO … DEFAULT VALUES ON CONFLICT (k ops) DO NOTHING.
+// ORDER BY says operators, which several operator classes may share. One that is not its type's own
+// is declared by a second statement, for which ON CONFLICT is the one place in SQL: INSERT INTO …
+// DEFAULT VALUES ON CONFLICT (k text_pattern_ops) DO NOTHING.
 //
 // The rule has no dependencies of its own but on its table and the extension: the index table has
 // them, as an index would (dependencies.h).

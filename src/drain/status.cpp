@@ -78,9 +78,9 @@ SQL_FUNCTION(index_table_queue_status) {
         std::optional<PartitionNumber> number = FindPartitionNumber(leaf);
         if (!number || !IsForeign(leaf))
             continue;
-        DrainErrorSummary undrained = SummarizeDrainErrors(leaf);
+        DrainErrorSummary errors = SummarizeDrainErrors(leaf);
         if (!error)
-            error = undrained.error;
+            error = errors.error;
         NameData server;
         namestrcpy(&server, ServerOf(leaf)->servername);
         foreach (table, ListIndexTables(number->base)) {
@@ -94,11 +94,11 @@ SQL_FUNCTION(index_table_queue_status) {
             nulls[kPending] = !backlog.is_captured;
             values[kOldest] = TimestampTzGetDatum(backlog.oldest);
             nulls[kOldest] = !backlog.has_oldest;
-            values[kRefused] = Int32GetDatum(undrained.rows);
+            values[kRefused] = Int32GetDatum(errors.rows);
             nulls[kError] = !error;
             if (error)
                 values[kError] = CStringGetTextDatum(error);
-            values[kTries] = Int32GetDatum(undrained.tries);
+            values[kTries] = Int32GetDatum(errors.tries);
             tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
         }
     }

@@ -254,10 +254,11 @@ my $rank = "array_position(ARRAY['initializing', 'scanning', 'loading entries', 
 note($node->safe_psql('postgres', 'SELECT phase, min(partitions_done), max(partitions_done), min(rows_done), max(rows_done), min(ctid), max(ctid) FROM samples GROUP BY phase ORDER BY min(ctid)'));
 is($node->safe_psql('postgres', "SELECT count(*) FROM samples WHERE $rank IS NULL"), 0, 'phases have names');
 is( $node->safe_psql('postgres', qq{
-	SELECT count(*) FROM (SELECT $rank, lag($rank) OVER w, rows_done, lag(rows_done) OVER w, partitions_done, lag(partitions_done) OVER w,
-	                             phase, lag(phase) OVER w
-	                        FROM samples WINDOW w AS (ORDER BY ctid)) s(rank, rank0, rows, rows0, done, done0, phase, phase0)
-	 WHERE rank < rank0 OR (phase = phase0 AND (rows < rows0 OR done < done0))}), 0, 'progress never goes back');
+	SELECT format('%s %s %s after %s %s %s', phase, done, rows, phase0, done0, rows0)
+	  FROM (SELECT $rank, lag($rank) OVER w, rows_done, lag(rows_done) OVER w, partitions_done, lag(partitions_done) OVER w,
+	               phase, lag(phase) OVER w
+	          FROM samples WINDOW w AS (ORDER BY ctid)) s(rank, rank0, rows, rows0, done, done0, phase, phase0)
+	 WHERE rank < rank0 OR (phase = phase0 AND (rows < rows0 OR done < done0))}), '', 'progress never goes back');
 is($node->safe_psql('postgres', "SELECT count(*) FROM samples WHERE phase <> 'initializing' AND (rows_done > rows_total OR partitions_done > partitions_total OR base <> 'big'::regclass)"),
 	0, 'nothing is beyond its total');
 is($node->safe_psql('postgres', "SELECT count(DISTINCT rows_done) > 5, max(rows_done) >= 190000, max(partitions_done) >= 3 FROM samples"),

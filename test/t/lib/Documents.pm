@@ -1,4 +1,4 @@
-# Reads the documents for users: README.md and docs/*.md. 099_documents.pl runs their examples, and
+# Reads the documents for users: README.md and docs/*.md. 080_documents.pl runs their examples, and
 # test/documents checks their links and the length of their lines. CONTRIBUTING.md says, under Tests,
 # how a document writes examples.
 package Documents;
