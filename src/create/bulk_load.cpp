@@ -5,7 +5,6 @@
 namespace index_table {
 namespace {
 
-constexpr int kBatchRows = 1000;
 constexpr Size kBatchBytes = 256 * 1024;
 
 // A relation being filled: the index table or one of its partitions.
@@ -14,7 +13,7 @@ struct LoadTarget {
     BulkInsertState state;
     MemoryContext batch;      // holds the tuples of the batch
     const AttrNumber *attnos; // of its columns; null: the query's columns are its own
-    TupleTableSlot *slots[kBatchRows];
+    TupleTableSlot *slots[kInsertedAtOnce];
     int count;
     Size bytes;
 };
@@ -110,7 +109,7 @@ bool Receive(TupleTableSlot *slot, DestReceiver *receiver) {
     ExecStoreHeapTuple(tuple, *batch_slot, false);
     target->count++;
     target->bytes += tuple->t_len;
-    if (target->count == kBatchRows || target->bytes >= kBatchBytes)
+    if (target->count == kInsertedAtOnce || target->bytes >= kBatchBytes)
         WriteBatch(self, target);
     self->rows++;
     if (self->is_sorted)

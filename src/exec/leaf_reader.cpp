@@ -85,25 +85,15 @@ struct Attached {
 // Whether the snapshot sees that the partition is about to be detached. That hardly any is, is
 // remembered as long as nothing at all changes.
 bool IsBeingDetached(Oid base, Oid relid, Snapshot snapshot, int *depth) {
-    static constinit HTAB *attached = nullptr;
-    static constinit uint64 attached_since = 0;
-    if (attached && attached_since != CacheGeneration()) {
-        hash_destroy(attached);
-        attached = nullptr;
-    }
-    if (!attached) {
-        attached =
-            MakeHashTable<Oid, Attached>("index_table attached partitions", 64, CacheMemoryContext);
-        attached_since = CacheGeneration();
-    }
-    if (void *known = hash_search(attached, &relid, HASH_FIND, nullptr)) {
-        *depth = static_cast<Attached *>(known)->depth;
+    static constinit KnownRelations<Attached> attached = {};
+    if (const Attached *known = attached.Find(relid, "index_table attached partitions")) {
+        *depth = known->depth;
         return false;
     }
     bool pending;
     bool detached = ReadDetached(base, relid, snapshot, &pending, depth);
-    if (!pending && !detached && attached_since == CacheGeneration())
-        static_cast<Attached *>(hash_search(attached, &relid, HASH_ENTER, nullptr))->depth = *depth;
+    if (!pending && !detached)
+        attached.Add({relid, *depth});
     return detached;
 }
 

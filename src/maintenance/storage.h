@@ -6,6 +6,9 @@
 
 namespace index_table {
 
+// Entries in one call of table_multi_insert(), as many as COPY has.
+constexpr int kInsertedAtOnce = 1000;
+
 // The OIDs of these relations. `mode` is taken on partitions and kept, as find_all_inheritors()
 // does; the index table itself is locked by the caller.
 List *StorageOf(Oid index_table, LOCKMODE mode);

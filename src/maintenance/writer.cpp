@@ -9,7 +9,6 @@
 namespace index_table {
 namespace {
 
-constexpr int kBatchRows = 1000;
 constexpr Size kBatchBytes = 64 * 1024;
 
 // A relation that holds entries, opened.
@@ -228,7 +227,7 @@ void InsertRun(EntryWriter *writer, Target *target, std::span<const Change> run)
         MemoryContext caller = MemoryContextSwitchTo(writer->context);
         if (!target->batch)
             target->batch =
-                static_cast<TupleTableSlot **>(palloc(sizeof(TupleTableSlot *) * kBatchRows));
+                static_cast<TupleTableSlot **>(palloc(sizeof(TupleTableSlot *) * kInsertedAtOnce));
         while (target->batch_slots < static_cast<int>(run.size()))
             target->batch[target->batch_slots++] =
                 MakeSingleTupleTableSlot(target->plan->descriptor, &TTSOpsHeapTuple);
@@ -484,7 +483,7 @@ void InsertEntries(EntryWriter *writer, std::span<const Change> changes) {
         Size end = start + 1;
         Size bytes = changes[start].entry->t_len;
         if (!target->plan->general)
-            while (end < changes.size() && end - start < kBatchRows && bytes < kBatchBytes &&
+            while (end < changes.size() && end - start < kInsertedAtOnce && bytes < kBatchBytes &&
                    changes[end].command == changes[start].command &&
                    TargetOf(writer, changes[end].entry) == target)
                 bytes += changes[end++].entry->t_len;
