@@ -72,8 +72,8 @@ void RemoveOwnEntries(Oid leaf) {
         const IndexTable *table = base->tables[i];
         if (OidIsValid(table->log)) // its constraints are still to come
             continue;
-        MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "index_table own entries",
-                                                      ALLOCSET_DEFAULT_SIZES);
+        MemoryContext context = AllocSetContextCreate(
+            CurrentMemoryContext, "index_table own entries", ALLOCSET_DEFAULT_SIZES);
         MemoryContext caller = MemoryContextSwitchTo(context);
         // Nobody's triggers on the index table run with the rights of whoever drops a partition.
         OwnerContext owner = EnterOwner(RelationOwner(base->relid));

@@ -191,8 +191,8 @@ List *ListConstrainedTables(const Base *base) {
 }
 
 SpeculativeEntries *BeginSpeculation(List *tables, CommandId command) {
-    MemoryContext memory =
-        AllocSetContextCreate(TopTransactionContext, "index_table speculation", ALLOCSET_SMALL_SIZES);
+    MemoryContext memory = AllocSetContextCreate(TopTransactionContext, "index_table speculation",
+                                                 ALLOCSET_SMALL_SIZES);
     MemoryContext caller = MemoryContextSwitchTo(memory);
     SpeculativeEntries *speculative = palloc0_object(SpeculativeEntries);
     speculative->memory = memory;
