@@ -105,6 +105,17 @@ void CatalogScan::End() {
     table_close(relation, lock_mode);
 }
 
+List *ReadOids(const char *table, const char *index, Datum value, int column) {
+    List *oids = NIL;
+    CatalogScan scan(table, index, F_OIDEQ, value, AccessShareLock);
+    while (HeapTuple tuple = scan.Next()) {
+        bool isnull;
+        oids = lappend_oid(oids, DatumGetObjectId(scan.Get(tuple, column, &isnull)));
+    }
+    scan.End();
+    return oids;
+}
+
 void InsertDefinition(const Definition &definition, TableState state) {
     Datum values[kDefColumns];
     bool nulls[kDefColumns] = {};
@@ -138,7 +149,7 @@ void ForgetIncludedColumns(Oid base) {
 // The transaction is that of the definition's row: a new version of it will do.
 void RecordBuild(Oid relid) {
     // Partitions may join in different places of the tree at a time, under no lock in common.
-    LockDatabaseObject(RelationRelationId, relid, 0, ExclusiveLock);
+    LockPart(relid, LockedPart::Build, ExclusiveLock);
     CatalogScan scan("definition", "definition_pkey", F_OIDEQ, ObjectIdGetDatum(relid),
                      RowExclusiveLock);
     if (HeapTuple tuple = scan.Next())
@@ -257,14 +268,8 @@ Oid RecordedLog(Oid index_table) {
 }
 
 List *ListIndexTables(Oid base) {
-    List *tables = NIL;
-    CatalogScan scan("definition", "definition_base_idx", F_OIDEQ, ObjectIdGetDatum(base),
-                     AccessShareLock);
-    while (HeapTuple tuple = scan.Next()) {
-        bool isnull;
-        tables = lappend_oid(tables, DatumGetObjectId(scan.Get(tuple, kDefIndexTable, &isnull)));
-    }
-    scan.End();
+    List *tables =
+        ReadOids("definition", "definition_base_idx", ObjectIdGetDatum(base), kDefIndexTable);
     list_sort(tables, list_oid_cmp);
     return tables;
 }
@@ -359,13 +364,6 @@ void RetirePartition(Oid leaf) {
         CacheInvalidateRelcacheByRelid(leaf);
 }
 
-namespace {
-
-// Stands for all partitions of a base table.
-constexpr uint16 kTruncation = 1;
-
-} // namespace
-
 void SkipNumbers() {
     constexpr uint64 kLeast = 1000, kMost = 9000;
     Oid sequence = ExtensionRelation("partition_id_seq");
@@ -378,15 +376,13 @@ void RenumberPartition(Oid leaf) {
     if (!number)
         return;
     // Conflicts with nothing that is ever held.
-    LockDatabaseObject(RelationRelationId, number->base, kTruncation, RowExclusiveLock);
+    LockPart(number->base, LockedPart::Truncation, RowExclusiveLock);
     RetirePartition(leaf);
     AddPartition(number->base, leaf);
 }
 
 void WaitForTruncations(Oid base) {
-    LOCKTAG tag;
-    SET_LOCKTAG_OBJECT(tag, MyDatabaseId, RelationRelationId, base, kTruncation);
-    WaitForLockers(tag, ShareLock, false);
+    WaitForLockers(PartTag(base, LockedPart::Truncation), ShareLock, false);
 }
 
 void DeletePartitions(Oid base) {
@@ -397,15 +393,7 @@ void DeletePartitions(Oid base) {
 }
 
 List *ListPartitions(Oid base) {
-    List *leaves = NIL;
-    CatalogScan scan("partition", "partition_base_idx", F_OIDEQ, ObjectIdGetDatum(base),
-                     AccessShareLock);
-    while (HeapTuple tuple = scan.Next()) {
-        bool isnull;
-        leaves = lappend_oid(leaves, DatumGetObjectId(scan.Get(tuple, kPartRelation, &isnull)));
-    }
-    scan.End();
-    return leaves;
+    return ReadOids("partition", "partition_base_idx", ObjectIdGetDatum(base), kPartRelation);
 }
 
 std::optional<PartitionNumber> FindPartitionNumber(Oid leaf) {

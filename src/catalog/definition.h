@@ -90,10 +90,15 @@ struct Base {
     MemoryContext context;
 };
 
-// The numbers of the first `count` columns of a relation that are not dropped. GetLiveColumns
-// raises 55000 where an index table has fewer, LiveColumns returns null.
+// The numbers of the first `count` columns of a relation that are not dropped, in the current
+// memory context. GetLiveColumns raises 55000 where an index table has fewer, LiveColumns returns
+// null.
 const AttrNumber *GetLiveColumns(Relation rel, int count);
 const AttrNumber *LiveColumns(TupleDesc descriptor, int count);
+// One of them: that in a position of the entry. `rel` is the index table or a partition of it.
+AttrNumber LiveColumn(Relation rel, const IndexTable *table, int position);
+// Raises that 55000.
+[[noreturn]] void RaiseNotAsCreated(Relation rel);
 // The attribute numbers of an index table's columns, by position, of an open index table. Cached.
 // Null where columns are missing.
 const AttrNumber *StoredColumns(const IndexTable *table, Relation rel);

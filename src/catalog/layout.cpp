@@ -40,40 +40,14 @@ CopiedColumn *Place(IndexTable *table, List *attnos) {
     return columns;
 }
 
-// Whether a unique index of a table, checked at once, covers no more than the identity. The
-// indexes are not locked: this runs at the end of DDL, too, where waiting for one could deadlock.
-bool IsUnique(Relation rel, List *identity) {
-    ListCell *cell;
-    foreach (cell, RelationGetIndexList(rel)) {
-        HeapTuple tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(lfirst_oid(cell)));
-        if (!HeapTupleIsValid(tuple))
-            continue;
-        Form_pg_index form = reinterpret_cast<Form_pg_index>(GETSTRUCT(tuple));
-        bool unique = form->indisunique && form->indisvalid && form->indimmediate &&
-                      heap_attisnull(tuple, Anum_pg_index_indpred, nullptr);
-        for (int i = 0; unique && i < form->indnkeyatts; i++) {
-            AttrNumber attno = form->indkey.values[i];
-            unique = list_member_int(identity, attno) &&
-                     compat::HoldsNoNull(RelationGetDescr(rel), attno);
-        }
-        ReleaseSysCache(tuple);
-        if (unique)
-            return true;
-    }
-    return false;
-}
-
 bool IsUniqueInLeaf(Oid leaf, Relation base, const IndexTable *table) {
     Relation rel = try_relation_open(leaf, AccessShareLock);
     if (!rel)
         return true;
-    AttrMap *map = compat::MapColumnsByName(RelationGetDescr(rel), RelationGetDescr(base));
     List *attnos = NIL;
-    for (int i = 0; i < table->identity_count; i++) {
-        AttrNumber attno = table->identity[i].base_attno;
-        attnos = lappend_int(attnos, map ? map->attnums[attno - 1] : attno);
-    }
-    bool unique = IsUnique(rel, attnos);
+    for (const CopiedColumn &column : std::span(table->identity, table->identity_count))
+        attnos = lappend_int(attnos, column.base_attno);
+    bool unique = HasUniqueIndex(rel, MapColumns(attnos, base, rel), MayBeNull::No);
     relation_close(rel, AccessShareLock);
     return unique;
 }
@@ -138,14 +112,23 @@ const AttrNumber *LiveColumns(TupleDesc descriptor, int count) {
     return live == count ? attnos : nullptr;
 }
 
-const AttrNumber *GetLiveColumns(Relation rel, int count) {
-    if (const AttrNumber *attnos = LiveColumns(RelationGetDescr(rel), count))
-        return attnos;
+void RaiseNotAsCreated(Relation rel) {
     ereport(ERROR,
             (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
              errmsg("index table \"%s\" has not the columns it was created with",
                     RelationGetRelationName(rel)),
              errhint("Drop it and create it again with index_table.create()."), errtable(rel)));
+}
+
+const AttrNumber *GetLiveColumns(Relation rel, int count) {
+    const AttrNumber *attnos = LiveColumns(RelationGetDescr(rel), count);
+    if (!attnos)
+        RaiseNotAsCreated(rel);
+    return attnos;
+}
+
+AttrNumber LiveColumn(Relation rel, const IndexTable *table, int position) {
+    return GetLiveColumns(rel, table->column_count)[position];
 }
 
 const AttrNumber *StoredColumns(const IndexTable *table, Relation rel) {
@@ -176,7 +159,7 @@ IndexTable *MakeIndexTable(Relation base, const Definition &definition, TableSta
                 (list_length(definition.identity) + list_length(definition.include) + 1)));
     table->identity = Place(table, definition.identity);
     table->identity_count = list_length(definition.identity);
-    table->identity_is_unique = IsUnique(base, definition.identity);
+    table->identity_is_unique = HasUniqueIndex(base, definition.identity, MayBeNull::No);
     int group_count = table->column_count;
     Place(table, definition.include);
     table->include_count = table->column_count - group_count;

@@ -6,6 +6,7 @@
 
 #include "catalog/definition.h"
 #include "catalog/key.h"
+#include "catalog/known_relations.h"
 #include "catalog/progress.h"
 #include "catalog/recomputation.h"
 #include "catalog/rows.h"

@@ -21,6 +21,9 @@ struct CatalogScan {
     void End();
 };
 
+// A column of such rows, a list of OIDs.
+List *ReadOids(const char *table, const char *index, Datum value, int column);
+
 // The index tables of a base table, parsed: a list of IndexTable.
 List *ReadDefinitions(Relation base);
 // The leaf that has a number and its base table, InvalidOid where the number is not live.

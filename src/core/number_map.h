@@ -1,7 +1,7 @@
 // A map from OIDs or partition numbers to pointers: most scans come to know few.
 #pragma once
 
-#include "pg.h"
+#include "core/hash_table.h"
 
 namespace index_table {
 
@@ -25,12 +25,7 @@ public:
             return;
         }
         if (!many) {
-            HASHCTL control = {};
-            control.keysize = sizeof(uint32);
-            control.entrysize = sizeof(Entry);
-            control.hcxt = memory;
-            many = hash_create("index_table partitions in use", 64, &control,
-                               HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+            many = MakeHashTable<uint32, Entry>("index_table partitions in use", 64, memory);
             for (const Entry &entry : few)
                 AddToMany(entry);
         }

@@ -5,10 +5,15 @@
 #pragma once
 
 #include "core/compat.h"
+#include "core/hash_table.h"
+#include "core/lock_tags.h"
 #include "core/names.h"
 #include "core/number_map.h"
 #include "core/owner.h"
 #include "core/relation.h"
 #include "core/relation_cache.h"
+#include "core/search_keys.h"
 #include "core/sql.h"
 #include "core/subtransaction.h"
+#include "core/trigger.h"
+#include "core/worker.h"

@@ -1,5 +1,7 @@
 #include "core/relation.h"
 
+#include "core/compat.h"
+
 namespace index_table {
 
 void RaiseDropped(Oid relid) {
@@ -21,6 +23,39 @@ Oid RelationOwner(Oid relid) {
     Oid owner = reinterpret_cast<Form_pg_class>(GETSTRUCT(tuple))->relowner;
     ReleaseSysCache(tuple);
     return owner;
+}
+
+bool HasUniqueIndex(Relation rel, List *attnos, MayBeNull nulls) {
+    ListCell *cell;
+    foreach (cell, RelationGetIndexList(rel)) {
+        HeapTuple tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(lfirst_oid(cell)));
+        if (!HeapTupleIsValid(tuple))
+            continue;
+        Form_pg_index form = reinterpret_cast<Form_pg_index>(GETSTRUCT(tuple));
+        bool unique = form->indisunique && form->indisvalid && form->indimmediate &&
+                      heap_attisnull(tuple, Anum_pg_index_indpred, nullptr);
+        for (int i = 0; unique && i < form->indnkeyatts; i++) {
+            AttrNumber attno = form->indkey.values[i];
+            unique = list_member_int(attnos, attno) &&
+                     (nulls == MayBeNull::Yes || compat::HoldsNoNull(RelationGetDescr(rel), attno));
+        }
+        ReleaseSysCache(tuple);
+        if (unique)
+            return true;
+    }
+    return false;
+}
+
+List *MapColumns(List *attnos, Relation from, Relation to) {
+    AttrMap *map = compat::MapColumnsByName(RelationGetDescr(to), RelationGetDescr(from));
+    if (!map)
+        return attnos;
+    List *mapped = NIL;
+    ListCell *cell;
+    foreach (cell, attnos)
+        mapped = lappend_int(mapped, map->attnums[lfirst_int(cell) - 1]);
+    free_attrmap(map);
+    return mapped;
 }
 
 bool FindParent(Oid partition, Parent *parent) {

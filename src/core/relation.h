@@ -13,6 +13,15 @@ Relation OpenRelation(Oid relid, LOCKMODE mode);
 // Raises 42P01 where the relation is gone.
 Oid RelationOwner(Oid relid);
 
+// Whether a unique index of a relation, checked at once and over all rows, has no columns but
+// these: then they tell rows apart, where none of its columns is NULL, for which `nulls` asks.
+// Indexes are not locked: this runs at the end of DDL, too, where waiting for one could deadlock.
+enum class MayBeNull { Yes, No };
+bool HasUniqueIndex(Relation rel, List *attnos, MayBeNull nulls);
+
+// The columns of `to` that are called like these of `from`, where one is a partition of the other.
+List *MapColumns(List *attnos, Relation from, Relation to);
+
 // What pg_inherits says of a partition. False where it has just been detached.
 struct Parent {
     Oid relid;

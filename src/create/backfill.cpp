@@ -1,6 +1,7 @@
 #include "catalog/public.h"
 #include "partitions/public.h"
 #include "create/bulk_load.h"
+#include "maintenance/public.h"
 #include "shard/public.h"
 
 namespace index_table {
@@ -206,9 +207,8 @@ void Backfill(Relation base, const IndexTable *table, Progress *progress) {
 void Reload(Relation base, const IndexTable *table, Progress *progress) {
     LoadAll(base, table, progress);
     ListCell *cell;
-    foreach (cell, find_all_inheritors(table->relid, NoLock, nullptr))
-        if (get_rel_relkind(lfirst_oid(cell)) == RELKIND_RELATION)
-            RunStatement(psprintf("REINDEX TABLE %s", QualifiedName(lfirst_oid(cell))));
+    foreach (cell, StorageOf(table->relid, NoLock))
+        RunStatement(psprintf("REINDEX TABLE %s", QualifiedName(lfirst_oid(cell))));
     Analyze(table, progress);
 }
 

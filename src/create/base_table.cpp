@@ -55,24 +55,23 @@ void CheckBase(Relation base) {
     RefuseVirtualColumns(base);
 }
 
-bool HasUniqueIndex(Relation rel, Relation base, List *attnos) {
-    bool found = false;
-    ListCell *cell;
-    foreach (cell, RelationGetIndexList(rel)) {
-        Relation index = index_open(lfirst_oid(cell), AccessShareLock);
-        Form_pg_index form = index->rd_index;
-        bool covers = form->indisunique && form->indisvalid && form->indimmediate &&
-                      RelationGetIndexPredicate(index) == NIL;
-        for (int i = 0; covers && i < form->indnkeyatts; i++) {
-            AttrNumber attno = form->indkey.values[i];
-            const char *name =
-                attno > 0 ? get_attname(RelationGetRelid(rel), attno, false) : nullptr;
-            covers = name && list_member_int(attnos, get_attnum(RelationGetRelid(base), name));
-        }
-        found = found || covers;
-        index_close(index, AccessShareLock);
-    }
-    return found;
+List *ParseIdentity(Relation rel, const char *identity, const char *detail) {
+    if (identity)
+        return ParseColumnList(rel, identity, "identity");
+    Oid primary_key = compat::GetPrimaryKey(rel);
+    if (!OidIsValid(primary_key))
+        ereport(ERROR,
+                (errcode(ERRCODE_UNDEFINED_OBJECT),
+                 errmsg("table \"%s\" has no primary key", RelationGetRelationName(rel)),
+                 detail ? errdetail("%s", detail) : 0,
+                 errhint("Name the columns that find one row: identity => 'column, column'."),
+                 errtable(rel)));
+    List *attnos = NIL;
+    Relation index = index_open(primary_key, AccessShareLock);
+    for (int i = 0; i < index->rd_index->indnkeyatts; i++)
+        attnos = lappend_int(attnos, index->rd_index->indkey.values[i]);
+    index_close(index, AccessShareLock);
+    return attnos;
 }
 
 bool ParseMaintenance(const char *text) {

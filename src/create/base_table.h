@@ -8,8 +8,9 @@ namespace index_table {
 // Raises for every kind of relation that cannot be a base table.
 void CheckBase(Relation base);
 
-// Whether rows of a relation are told apart by these columns (attribute numbers of `base`).
-bool HasUniqueIndex(Relation rel, Relation base, List *attnos);
+// The columns that `identity` names, or, where it is null, those of the primary key. Raises as
+// ParseColumnList(), and 42704 where there is no primary key, with `detail` if it is not null.
+List *ParseIdentity(Relation rel, const char *identity, const char *detail);
 
 // Whether text says deferred, not immediate; raises 22023.
 bool ParseMaintenance(const char *text);

@@ -5,7 +5,6 @@
 namespace index_table {
 namespace {
 
-constexpr int kBatchRows = 1000;
 constexpr Size kBatchBytes = 256 * 1024;
 
 // A relation being filled: the index table or one of its partitions.
@@ -14,7 +13,7 @@ struct LoadTarget {
     BulkInsertState state;
     MemoryContext batch;      // holds the tuples of the batch
     const AttrNumber *attnos; // of its columns; null: the query's columns are its own
-    TupleTableSlot *slots[kBatchRows];
+    TupleTableSlot *slots[kInsertedAtOnce];
     int count;
     Size bytes;
 };
@@ -25,20 +24,17 @@ struct BulkLoadReceiver {
     bool is_sorted;
     int options;
     Progress *progress;
-    Relation root;
-    PartitionKey partition_key; // null: not partitioned
-    PartitionDesc partitions;
-    int target_count;
-    LoadTarget **targets;
+    EntryStorage storage;
+    LoadTarget **targets; // by place; of a partitioned index table opened as needed
     MemoryContext context;
     CommandId command;
     int64 rows;
 };
 
-LoadTarget *OpenTarget(BulkLoadReceiver *self, Relation rel) {
+LoadTarget *OpenTarget(BulkLoadReceiver *self, int place) {
     MemoryContext caller = MemoryContextSwitchTo(self->context);
     LoadTarget *target = static_cast<LoadTarget *>(palloc0(sizeof(LoadTarget)));
-    target->rel = rel;
+    Relation rel = target->rel = OpenPart(self->storage, place);
     target->state = GetBulkInsertState();
     target->batch =
         AllocSetContextCreate(self->context, "index_table load batch", ALLOCSET_DEFAULT_SIZES);
@@ -63,16 +59,10 @@ void WriteBatch(BulkLoadReceiver *self, LoadTarget *target) {
 }
 
 LoadTarget *TargetOf(BulkLoadReceiver *self, TupleTableSlot *slot) {
-    int index = 0;
-    if (self->partition_key) {
-        bool isnull;
-        Datum value = slot_getattr(slot, self->partition_key->partattrs[0], &isnull);
-        index = RouteEntry(self->partition_key, self->partitions, value, isnull);
-        if (!self->targets[index])
-            self->targets[index] =
-                OpenTarget(self, table_open(self->partitions->oids[index], RowExclusiveLock));
-    }
-    return self->targets[index];
+    int place = RouteEntry(self->storage, slot);
+    if (!self->targets[place])
+        self->targets[place] = OpenTarget(self, place);
+    return self->targets[place];
 }
 
 void Startup(DestReceiver *receiver, int, TupleDesc) {
@@ -80,16 +70,10 @@ void Startup(DestReceiver *receiver, int, TupleDesc) {
     self->context = AllocSetContextCreate(CurrentMemoryContext, "index_table bulk load",
                                           ALLOCSET_DEFAULT_SIZES);
     MemoryContext caller = MemoryContextSwitchTo(self->context);
-    self->root = table_open(self->table->relid, RowExclusiveLock);
-    self->target_count = 1;
-    if (self->root->rd_rel->relkind == RELKIND_PARTITIONED_TABLE) {
-        self->partition_key = RelationGetPartitionKey(self->root);
-        self->partitions = RelationGetPartitionDesc(self->root, true);
-        self->target_count = self->partitions->nparts;
-    }
-    self->targets = static_cast<LoadTarget **>(palloc0(sizeof(LoadTarget *) * self->target_count));
-    if (!self->partition_key)
-        self->targets[0] = OpenTarget(self, self->root);
+    self->storage = GetStorage(table_open(self->table->relid, RowExclusiveLock));
+    self->targets = palloc0_array(LoadTarget *, Max(1, self->storage.count));
+    if (!self->storage.partition_key)
+        self->targets[0] = OpenTarget(self, 0);
     MemoryContextSwitchTo(caller);
 }
 
@@ -125,7 +109,7 @@ bool Receive(TupleTableSlot *slot, DestReceiver *receiver) {
     ExecStoreHeapTuple(tuple, *batch_slot, false);
     target->count++;
     target->bytes += tuple->t_len;
-    if (target->count == kBatchRows || target->bytes >= kBatchBytes)
+    if (target->count == kInsertedAtOnce || target->bytes >= kBatchBytes)
         WriteBatch(self, target);
     self->rows++;
     if (self->is_sorted)
@@ -135,7 +119,7 @@ bool Receive(TupleTableSlot *slot, DestReceiver *receiver) {
 
 void Shutdown(DestReceiver *receiver) {
     BulkLoadReceiver *self = reinterpret_cast<BulkLoadReceiver *>(receiver);
-    for (LoadTarget *target : std::span(self->targets, self->target_count)) {
+    for (LoadTarget *target : std::span(self->targets, self->storage.count)) {
         if (!target)
             continue;
         WriteBatch(self, target);
@@ -144,10 +128,9 @@ void Shutdown(DestReceiver *receiver) {
                 ExecDropSingleTupleTableSlot(slot);
         FreeBulkInsertState(target->state);
         table_finish_bulk_insert(target->rel, self->options);
-        if (self->partition_key)
-            table_close(target->rel, NoLock);
+        ClosePart(self->storage, target->rel);
     }
-    table_close(self->root, NoLock);
+    table_close(self->storage.root, NoLock);
     MemoryContextDelete(self->context);
 }
 

@@ -111,25 +111,12 @@ void CheckDeferrable(const Key &key) {
 }
 
 List *ResolveIdentity(Relation base, const CreateArguments &arguments, List *leaves) {
-    List *attnos = NIL;
-    if (!arguments.identity) {
-        Oid primary_key = compat::GetPrimaryKey(base);
-        if (!OidIsValid(primary_key))
-            ereport(
-                ERROR,
-                (errcode(ERRCODE_UNDEFINED_OBJECT),
-                 errmsg("table \"%s\" has no primary key", RelationGetRelationName(base)),
-                 HasForeign(leaves) ? errdetail("PostgreSQL keeps none over foreign tables.") : 0,
-                 errhint("Name the columns that find one row: identity => 'column, column'."),
-                 errtable(base)));
-        Relation index = index_open(primary_key, AccessShareLock);
-        for (int i = 0; i < index->rd_index->indnkeyatts; i++)
-            attnos = lappend_int(attnos, index->rd_index->indkey.values[i]);
-        index_close(index, AccessShareLock);
+    List *attnos =
+        ParseIdentity(base, arguments.identity,
+                      HasForeign(leaves) ? "PostgreSQL keeps none over foreign tables." : nullptr);
+    if (!arguments.identity)
         return attnos;
-    }
-    attnos = ParseColumnList(base, arguments.identity, "identity");
-    bool unique = HasUniqueIndex(base, base, attnos) || IsForeign(RelationGetRelid(base));
+    bool unique = HasUniqueIndex(base, attnos, MayBeNull::Yes) || IsForeign(RelationGetRelid(base));
     ListCell *cell;
     foreach (cell, attnos) {
         Form_pg_attribute att = TupleDescAttr(RelationGetDescr(base), lfirst_int(cell) - 1);
@@ -141,7 +128,7 @@ List *ResolveIdentity(Relation base, const CreateArguments &arguments, List *lea
             if (IsForeign(lfirst_oid(cell)))
                 continue;
             Relation leaf = table_open(lfirst_oid(cell), NoLock);
-            unique = unique && HasUniqueIndex(leaf, base, attnos);
+            unique = unique && HasUniqueIndex(leaf, MapColumns(attnos, base, leaf), MayBeNull::Yes);
             table_close(leaf, NoLock);
         }
     }

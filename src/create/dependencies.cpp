@@ -49,7 +49,7 @@ void RecordCopyDependency(const IndexTable *table, const CopiedColumn &column) {
     ListCell *cell;
     foreach (cell, ListRelations(table)) {
         Relation rel = table_open(lfirst_oid(cell), AccessShareLock);
-        AttrNumber attno = GetLiveColumns(rel, table->column_count)[column.position];
+        AttrNumber attno = LiveColumn(rel, table, column.position);
         table_close(rel, NoLock);
         ObjectAddress copy, original;
         ObjectAddressSubSet(copy, RelationRelationId, lfirst_oid(cell), attno);

@@ -85,7 +85,7 @@ namespace {
 void ChangeTypes(Relation base, const IndexTable *table, bool is_empty) {
     for (int i = 0; i < table->column_count; i++) {
         Relation rel = table_open(table->relid, AccessShareLock);
-        AttrNumber attno = GetLiveColumns(rel, table->column_count)[i];
+        AttrNumber attno = LiveColumn(rel, table, i);
         FormData_pg_attribute stored = *TupleDescAttr(RelationGetDescr(rel), attno - 1);
         table_close(rel, NoLock);
         ColumnType wanted = WantedType(base, table, i);

@@ -24,7 +24,7 @@ enum ComparisonColumn {
 };
 
 char *ColumnName(Relation rel, const IndexTable *table, int position) {
-    AttrNumber attno = GetLiveColumns(rel, table->column_count)[position];
+    AttrNumber attno = LiveColumn(rel, table, position);
     return NameStr(TupleDescAttr(RelationGetDescr(rel), attno - 1)->attname);
 }
 

@@ -179,14 +179,10 @@ void FollowTriggers(const AlterTableCmd *command, Oid relid, bool recursed) {
 using namespace index_table;
 
 SQL_FUNCTION(index_table_load) {
-    if (!CALLED_AS_TRIGGER(fcinfo))
-        ereport(ERROR, (errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
-                        errmsg("index_table.load() was not called by the trigger manager")));
-    TriggerData *trigger = reinterpret_cast<TriggerData *>(fcinfo->context);
+    TriggerData *trigger = GetTrigger(fcinfo, "index_table.load()");
     if (!TRIGGER_FIRED_BEFORE(trigger->tg_event) || !TRIGGER_FIRED_BY_INSERT(trigger->tg_event) ||
         !TRIGGER_FIRED_FOR_ROW(trigger->tg_event))
-        ereport(ERROR, (errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
-                        errmsg("index_table.load() must be fired BEFORE INSERT, FOR EACH ROW")));
+        RaiseFiredWrongly("index_table.load()", "BEFORE INSERT, FOR EACH ROW");
     bool is_wanted = NamesRelations(trigger->tg_relation, trigger->tg_trigtuple) &&
                      !IsNumbered(trigger->tg_relation, trigger->tg_trigtuple);
     return PointerGetDatum(is_wanted ? trigger->tg_trigtuple : nullptr);

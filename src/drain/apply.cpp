@@ -86,14 +86,7 @@ Finder *OpenFinder(const ShardQueue *queue, const IndexTable *table, Oid storage
                         errhint("CALL index_table.drain() creates it.")));
     finder->index = index_open(index, RowExclusiveLock);
     finder->key_count = list_length(attnos);
-    finder->keys = palloc0_array(ScanKeyData, finder->key_count);
-    for (int i = 0; i < finder->key_count; i++) {
-        Oid type = finder->index->rd_opcintype[i];
-        Oid equals =
-            get_opfamily_member(finder->index->rd_opfamily[i], type, type, BTEqualStrategyNumber);
-        ScanKeyEntryInitialize(&finder->keys[i], 0, i + 1, BTEqualStrategyNumber, InvalidOid,
-                               finder->index->rd_indcollation[i], get_opcode(equals), 0);
-    }
+    finder->keys = MakeSearchKeys(finder->index, finder->key_count);
     finder->slot = table_slot_create(finder->rel, nullptr);
     InitDirtySnapshot(finder->dirty);
     finder->known = compat::BeginIndexScan(finder->rel, finder->index, snapshot, finder->key_count);
@@ -141,15 +134,6 @@ bool Find(const ShardQueue *queue, Finder *finder, const QueuedRow &row, StoredE
     return current == found->count - first;
 }
 
-List *StorageOf(Oid index_table) {
-    List *relations = NIL;
-    ListCell *cell;
-    foreach (cell, find_all_inheritors(index_table, RowExclusiveLock, nullptr))
-        if (get_rel_relkind(lfirst_oid(cell)) == RELKIND_RELATION)
-            relations = lappend_oid(relations, lfirst_oid(cell));
-    return relations;
-}
-
 // Collects the deletion of what is stored: what the row still has is cancelled by its insertion.
 void CollectStored(EntryCollector *collector, const Finder *finder, const StoredEntries &stored) {
     const IndexTable *table = collector->table;
@@ -186,7 +170,7 @@ struct TableEntries {
 
 TableEntries FindEntries(const ShardQueue *queue, const IndexTable *table,
                          std::span<QueuedRow> rows, Snapshot snapshot) {
-    List *storage = StorageOf(table->relid);
+    List *storage = StorageOf(table->relid, RowExclusiveLock);
     TableEntries entries = {.finder_count = list_length(storage)};
     entries.finders = palloc_array(Finder *, entries.finder_count);
     entries.stored = static_cast<StoredEntries *>(

@@ -15,10 +15,9 @@
 namespace index_table {
 namespace {
 
-constexpr uint16 kDrainLock = 7421; // a number that no column has
-constexpr int kMaxTries = 50;       // of batches in which nothing but contended rows is left
-constexpr long kRetryDelay = 20;    // milliseconds
-constexpr int kMaxBatches = 10000;  // whoever writes all the time does not keep others waiting
+constexpr int kMaxTries = 50;      // of batches in which nothing but contended rows is left
+constexpr long kRetryDelay = 20;   // milliseconds
+constexpr int kMaxBatches = 10000; // whoever writes all the time does not keep others waiting
 
 constinit int batch_size = 5000;
 
@@ -122,7 +121,7 @@ void WithDrainedLeaf(Oid relid, Body body) {
     Relation rel = try_relation_open(relid, RowExclusiveLock);
     if (!rel)
         return;
-    LockDatabaseObject(RelationRelationId, relid, kDrainLock, ExclusiveLock);
+    LockPart(relid, LockedPart::Drain, ExclusiveLock);
     CheckConstraintsAtOnce();
     OwnerContext owner = EnterOwner(RelationOwner(number->base));
     PushActiveSnapshot(GetTransactionSnapshot()); // a worker has none

@@ -25,9 +25,7 @@ struct Schedule {
 
 // One worker a database; held until it ends.
 bool IsAlone() {
-    constexpr uint16 kNotOfUsers = 7422;
-    LOCKTAG tag;
-    SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, 0, 0, kNotOfUsers);
+    LOCKTAG tag = DrainWorkerTag();
     return LockAcquire(&tag, ExclusiveLock, true, true) != LOCKACQUIRE_NOT_AVAIL;
 }
 
@@ -97,13 +95,6 @@ void index_table_drain_main(Datum argument) {
         MemoryContextSwitchTo(memory);
         more = DrainAll(schedules);
         MemoryContextReset(memory);
-        WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, naptime * 1000L,
-                  PG_WAIT_EXTENSION);
-        ResetLatch(MyLatch);
-        CHECK_FOR_INTERRUPTS();
-        if (ConfigReloadPending) {
-            ConfigReloadPending = false;
-            ProcessConfigFile(PGC_SIGHUP);
-        }
+        SleepInWorker(1000L * naptime);
     }
 }

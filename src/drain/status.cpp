@@ -82,7 +82,7 @@ SQL_FUNCTION(index_table_queue_status) {
         if (!error)
             error = errors.error;
         NameData server;
-        namestrcpy(&server, GetForeignServer(GetForeignTable(leaf)->serverid)->servername);
+        namestrcpy(&server, ServerOf(leaf)->servername);
         foreach (table, ListIndexTables(number->base)) {
             enum { kTable, kLeaf, kServer, kPending, kOldest, kRefused, kError, kTries, kColumns };
             Datum values[kColumns] = {};

@@ -6,7 +6,6 @@
 namespace index_table {
 namespace {
 
-constexpr long kBatchEntries = 500;
 constexpr int kMaxKeptPlans = 256;
 
 // Plans are kept for the session: a look-up should cost no planning.
@@ -172,12 +171,8 @@ BoundPlan GetPlan(const IndexTable *table, const EntryCondition &condition, bool
         plans = nullptr;
     }
     if (!plans) {
-        HASHCTL control = {};
-        control.keysize = sizeof(PlanKey);
-        control.entrysize = sizeof(PlanEntry);
-        control.hcxt = CacheMemoryContext;
-        plans = hash_create("index_table look-up plans", 64, &control,
-                            HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+        plans =
+            MakeHashTable<PlanKey, PlanEntry>("index_table look-up plans", 64, CacheMemoryContext);
     }
     bool found;
     PlanEntry *entry = static_cast<PlanEntry *>(hash_search(plans, &key, HASH_ENTER, &found));
@@ -245,7 +240,7 @@ HeapTuple NextEntry(EntryScan *scan) {
                 SPI_freetuptable(scan->batch);
             // Expressions of the key, if it comes to that, run with the owner's rights.
             OwnerContext owner = EnterOwner(RelationOwner(scan->table->relid));
-            SPI_cursor_fetch(scan->portal, true, kBatchEntries);
+            SPI_cursor_fetch(scan->portal, true, kEntriesAtOnce);
             LeaveOwner(owner);
             scan->batch = SPI_tuptable;
             scan->next = 0;

@@ -39,6 +39,8 @@ struct EntryScan {
     SPITupleTable *batch;
     uint64 next;
 };
+// Entries that a scan fetches at once: no more of their rows can be asked of a shard together.
+constexpr int kEntriesAtOnce = 500;
 EntryScan BeginEntryScan(const IndexTable *table, const EntryCondition &condition);
 // All entries as the base table has them, in the order of the B-tree or in reverse. `order` is
 // another index of the index table in whose order they come, a B-tree; InvalidOid: its own.

@@ -3,6 +3,7 @@
 #include "core/public.h"
 #include "exec/entry_bitmap.h"
 #include "exec/entry_quals.h"
+#include "maintenance/public.h"
 
 namespace index_table {
 
@@ -91,18 +92,12 @@ int FindPart(EntrySource *source) {
             (key.sk_flags & (SK_SEARCHARRAY | SK_SEARCHNULL | SK_SEARCHNOTNULL | SK_ROW_HEADER)) ||
             (OidIsValid(key.sk_subtype) && key.sk_subtype != source->index->rd_opcintype[0]))
             continue;
-        PartitionKey partition_key = RelationGetPartitionKey(source->rel);
-        PartitionDesc partitions = RelationGetPartitionDesc(source->rel, true);
-        Datum value = key.sk_argument;
-        bool isnull = (key.sk_flags & SK_ISNULL) != 0;
-        if (isnull)
+        if (key.sk_flags & SK_ISNULL)
             return -1;
-        uint64 hash = compute_partition_hash_value(1, partition_key->partsupfunc,
-                                                   partition_key->partcollation, &value, &isnull);
-        PartitionBoundInfo bounds = partitions->boundinfo;
-        int partition = bounds->indexes[hash % bounds->nindexes];
-        for (int part = 0; partition >= 0 && part < source->part_count; part++)
-            if (RelationGetRelid(source->parts[part].rel) == partitions->oids[partition])
+        EntryStorage storage = GetStorage(source->rel);
+        int place = FindPlace(storage, key.sk_argument, false);
+        for (int part = 0; place >= 0 && part < source->part_count; part++)
+            if (RelationGetRelid(source->parts[part].rel) == storage.partitions->oids[place])
                 return part;
         return -1;
     }

@@ -26,15 +26,9 @@ bool UseIndex(LeafReader *reader, OpenLeaf *leaf, Relation index) {
             return false;
     }
     leaf->key_count = count;
-    leaf->keys = static_cast<ScanKeyData *>(palloc0(sizeof(ScanKeyData) * count));
-    leaf->key_identity = static_cast<int *>(palloc(sizeof(int) * count));
-    for (int i = 0; i < count; i++) {
-        leaf->key_identity[i] = identity[i];
-        Oid type = index->rd_opcintype[i];
-        Oid equals = get_opfamily_member(index->rd_opfamily[i], type, type, BTEqualStrategyNumber);
-        ScanKeyEntryInitialize(&leaf->keys[i], 0, i + 1, BTEqualStrategyNumber, InvalidOid,
-                               index->rd_indcollation[i], get_opcode(equals), 0);
-    }
+    leaf->keys = MakeSearchKeys(index, count);
+    leaf->key_identity = palloc_array(int, count);
+    std::copy(identity, identity + count, leaf->key_identity);
     return true;
 }
 
@@ -91,29 +85,15 @@ struct Attached {
 // Whether the snapshot sees that the partition is about to be detached. That hardly any is, is
 // remembered as long as nothing at all changes.
 bool IsBeingDetached(Oid base, Oid relid, Snapshot snapshot, int *depth) {
-    static constinit HTAB *attached = nullptr;
-    static constinit uint64 attached_since = 0;
-    if (attached && attached_since != CacheGeneration()) {
-        hash_destroy(attached);
-        attached = nullptr;
-    }
-    if (!attached) {
-        HASHCTL control = {};
-        control.keysize = sizeof(Oid);
-        control.entrysize = sizeof(Attached);
-        control.hcxt = CacheMemoryContext;
-        attached = hash_create("index_table attached partitions", 64, &control,
-                               HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
-        attached_since = CacheGeneration();
-    }
-    if (void *known = hash_search(attached, &relid, HASH_FIND, nullptr)) {
-        *depth = static_cast<Attached *>(known)->depth;
+    static constinit KnownRelations<Attached> attached = {};
+    if (const Attached *known = attached.Find(relid, "index_table attached partitions")) {
+        *depth = known->depth;
         return false;
     }
     bool pending;
     bool detached = ReadDetached(base, relid, snapshot, &pending, depth);
-    if (!pending && !detached && attached_since == CacheGeneration())
-        static_cast<Attached *>(hash_search(attached, &relid, HASH_ENTER, nullptr))->depth = *depth;
+    if (!pending && !detached)
+        attached.Add({relid, *depth});
     return detached;
 }
 
@@ -248,9 +228,7 @@ void SeekRows(LeafReader *reader, OpenLeaf *leaf, const Datum *values, const boo
             BeginScan(reader, leaf);
         for (int i = 0; i < leaf->key_count; i++) {
             int column = leaf->key_identity[i];
-            leaf->keys[i].sk_argument = values[column];
-            leaf->keys[i].sk_flags = nulls[column] ? SK_ISNULL | SK_SEARCHNULL : 0;
-            leaf->keys[i].sk_strategy = nulls[column] ? InvalidStrategy : BTEqualStrategyNumber;
+            SetSearchValue(&leaf->keys[i], values[column], nulls[column]);
         }
         index_rescan(leaf->scan, leaf->keys, leaf->key_count, nullptr, 0);
     } else {

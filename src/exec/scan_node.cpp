@@ -139,12 +139,7 @@ void StartSeeing(IndexTableScan *scan) {
         hash_destroy(scan->seen);
     MemoryContextReset(scan->seen_memory);
     scan->seen_remotely = nullptr;
-    HASHCTL control = {};
-    control.keysize = sizeof(SeenRow);
-    control.entrysize = sizeof(SeenRow);
-    control.hcxt = scan->seen_memory;
-    scan->seen =
-        hash_create("index_table rows seen", 64, &control, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+    scan->seen = MakeHashTable<SeenRow, SeenRow>("index_table rows seen", 64, scan->seen_memory);
 }
 
 bool IsSeen(IndexTableScan *scan, Oid partition, const ItemPointerData &tid) {

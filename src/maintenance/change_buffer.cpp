@@ -49,26 +49,6 @@ bool IsBefore(const Change &a, const Change &b) {
     return order != 0 ? order < 0 : a.sequence < b.sequence;
 }
 
-// Leaves in [first, last) what does not cancel, in order, and returns how many that is.
-uint32 CancelOut(Change *changes, uint32 count) {
-    uint32 kept = 0;
-    for (uint32 i = 0; i < count; i++) {
-        uint32 match = kept;
-        for (uint32 j = 0; j < kept; j++)
-            if (changes[j].kind != changes[i].kind && IsSameEntry(changes[j], changes[i])) {
-                match = j;
-                break;
-            }
-        if (match < kept) {
-            memmove(&changes[match], &changes[match + 1], sizeof(Change) * (kept - match - 1));
-            kept--;
-        } else {
-            changes[kept++] = changes[i];
-        }
-    }
-    return kept;
-}
-
 // Divides what is left of one row, or of one unique key, into replacements, deletions, insertions.
 void Divide(Change *changes, uint32 count, NetChanges *net) {
     uint32 insert = 0;
@@ -230,24 +210,14 @@ ChangeBuffer *GetChangeBuffer(const IndexTable *table) {
     buffer->key_descriptor = FirstColumns(RelationGetDescr(rel), table->key.count);
     buffer->identity_descriptor = FirstColumns(RelationGetDescr(rel), table->key.count + 1);
     buffer->group_descriptor = FirstColumns(RelationGetDescr(rel), table->group_count());
-    buffer->attnos = static_cast<AttrNumber *>(palloc0(sizeof(AttrNumber) * table->column_count));
-    int live = 0;
-    bool as_created = true;
-    for (int i = 0; i < buffer->descriptor->natts && live < table->column_count; i++) {
-        Form_pg_attribute att = TupleDescAttr(buffer->descriptor, i);
-        if (att->attisdropped)
-            continue;
-        as_created = as_created && att->atttypid == table->types[live];
-        buffer->attnos[live++] = i + 1;
-    }
-    as_created = as_created && live == table->column_count &&
-                 buffer->attnos[table->group_count() - 1] == table->group_count();
+    buffer->attnos = GetLiveColumns(rel, table->column_count);
+    bool as_created = buffer->attnos[table->group_count() - 1] == table->group_count();
+    for (int i = 0; i < table->column_count; i++)
+        as_created =
+            as_created &&
+            TupleDescAttr(buffer->descriptor, buffer->attnos[i] - 1)->atttypid == table->types[i];
     if (!as_created)
-        ereport(ERROR,
-                (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-                 errmsg("index table \"%s\" has not the columns it was created with",
-                        RelationGetRelationName(rel)),
-                 errhint("Drop it and create it again with index_table.create()."), errtable(rel)));
+        RaiseNotAsCreated(rel);
     StartAfresh(buffer);
     MemoryContextSwitchTo(caller);
     table_close(rel, OidIsValid(table->log) ? mode : NoLock);
@@ -400,10 +370,8 @@ NetChanges Take(ChangeBuffer *buffer, MemoryContext batch, Linking linking) {
             while (end < count && CompareKeys(taken[row], taken[end]) == 0 &&
                    CompareIdentities(taken[row], taken[end]) == 0)
                 end++;
-            uint32 left = CancelOut(taken + row, end - row);
-            if (kept != row)
-                memmove(taken + kept, taken + row, sizeof(Change) * left);
-            kept += left;
+            kept += CancelChanges(taken + row, end - row, taken + kept,
+                                  [](const Change &, const Change &) {});
         }
         Divide(taken + start, kept - start, &net);
         start = end;

@@ -52,7 +52,7 @@ struct ChangeBuffer {
     TupleDesc key_descriptor;      // its first columns: the key
     TupleDesc identity_descriptor; // and partition_id
     TupleDesc group_descriptor;    // and the identity
-    AttrNumber *attnos;            // of the live columns, in order
+    const AttrNumber *attnos;      // of the live columns, in order
     MemoryContext context;
     MemoryContext entries; // holds the tuples
     MemoryContext array;   // holds `changes`

@@ -38,4 +38,27 @@ inline bool IsSameEntry(const Change &a, const Change &b) {
                   reinterpret_cast<char *>(b.entry->t_data) + skip, a.entry->t_len - skip) == 0;
 }
 
+// Takes an entry's insertions and deletions that cancel each other out of the changes of one row,
+// calling cancelled(earlier, later) for each pair. What remains is put at `kept`, in order, and
+// counted; that may be where the changes are, or before.
+template <typename Cancelled>
+uint32 CancelChanges(const Change *changes, uint32 count, Change *kept, Cancelled cancelled) {
+    uint32 left = 0;
+    for (uint32 i = 0; i < count; i++) {
+        const Change &change = changes[i]; // not written over yet
+        uint32 match = 0;
+        while (match < left &&
+               (kept[match].kind == change.kind || !IsSameEntry(kept[match], change)))
+            match++;
+        if (match == left) {
+            kept[left++] = change;
+            continue;
+        }
+        cancelled(kept[match], change);
+        left--;
+        memmove(&kept[match], &kept[match + 1], sizeof(Change) * (left - match));
+    }
+    return left;
+}
+
 } // namespace index_table

@@ -135,10 +135,7 @@ bool IsUnguarded() {
 using namespace index_table;
 
 SQL_FUNCTION(index_table_guard) {
-    if (!CALLED_AS_TRIGGER(fcinfo))
-        ereport(ERROR, (errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
-                        errmsg("not called by the trigger manager")));
-    Relation rel = reinterpret_cast<TriggerData *>(fcinfo->context)->tg_relation;
+    Relation rel = GetTrigger(fcinfo, "index_table.guard()")->tg_relation;
     Oid index_table =
         is_off || MayChangeAnything() ? InvalidOid : GuardedIndexTable(RelationGetRelid(rel));
     if (OidIsValid(index_table) && !IsLoading(rel))

@@ -70,25 +70,6 @@ void Join(Links *links, const Change &a, const Change &b) {
         links->partner[after] = before;
 }
 
-// Takes cancelling changes out of the group [start, end) and appends the rest at `kept`.
-uint32 CancelGroup(Links *links, Change *changes, uint32 start, uint32 end, uint32 kept) {
-    uint32 base = kept;
-    for (uint32 i = start; i < end; i++) {
-        uint32 match = base;
-        while (match < kept &&
-               (changes[match].kind == changes[i].kind || !IsSameEntry(changes[match], changes[i])))
-            match++;
-        if (match == kept) {
-            changes[kept++] = changes[i];
-            continue;
-        }
-        Join(links, changes[match], changes[i]);
-        kept--;
-        memmove(&changes[match], &changes[match + 1], sizeof(Change) * (kept - match));
-    }
-    return kept;
-}
-
 uint32 Cancel(Links *links, Change *changes, uint32 count) {
     uint32 kept = 0;
     for (uint32 start = 0, end; start < count; start = end) {
@@ -97,7 +78,8 @@ uint32 Cancel(Links *links, Change *changes, uint32 count) {
         for (end = start + 1; end < count && CompareKeys(first, changes[end]) == 0 &&
                               CompareIdentities(first, changes[end]) == 0;)
             end++;
-        kept = CancelGroup(links, changes, start, end, kept);
+        kept += CancelChanges(changes + start, end - start, changes + kept,
+                              [=](const Change &a, const Change &b) { Join(links, a, b); });
     }
     return kept;
 }

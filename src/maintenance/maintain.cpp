@@ -178,13 +178,9 @@ void CaptureRow(Capture *capture, int i, TupleTableSlot *row, ChangeKind kind, C
 using namespace index_table;
 
 SQL_FUNCTION(index_table_maintain) {
-    if (!CALLED_AS_TRIGGER(fcinfo))
-        ereport(ERROR, (errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
-                        errmsg("index_table.maintain() was not called by the trigger manager")));
-    TriggerData *trigger = reinterpret_cast<TriggerData *>(fcinfo->context);
+    TriggerData *trigger = GetTrigger(fcinfo, "index_table.maintain()");
     if (!TRIGGER_FIRED_AFTER(trigger->tg_event) || !TRIGGER_FIRED_FOR_ROW(trigger->tg_event))
-        ereport(ERROR, (errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
-                        errmsg("index_table.maintain() must be fired AFTER, FOR EACH ROW")));
+        RaiseFiredWrongly("index_table.maintain()", "AFTER, FOR EACH ROW");
 
     Capture *capture = PrepareCapture(fcinfo, trigger->tg_relation);
     const Leaf *leaf = capture->leaf;

@@ -2,6 +2,7 @@
 
 #include "catalog/public.h"
 #include "core/public.h"
+#include "maintenance/storage.h"
 #include "maintenance/writer.h"
 
 namespace index_table {
@@ -22,7 +23,7 @@ bool IsWritten(int32 partition_id) {
 
 void RemoveFrom(EntryWriter *writer, const IndexTable *table, Oid storage, int32 partition_id) {
     Relation rel = table_open(storage, RowExclusiveLock);
-    AttrNumber attno = GetLiveColumns(rel, table->column_count)[table->partition_position()];
+    AttrNumber attno = LiveColumn(rel, table, table->partition_position());
     TupleTableSlot *slot = table_slot_create(rel, nullptr);
     TableScanDesc scan = table_beginscan(rel, SnapshotSelf, 0, nullptr);
     while (table_scan_getnextslot(scan, ForwardScanDirection, slot)) {
@@ -79,9 +80,8 @@ void RemoveOwnEntries(Oid leaf) {
         if (EntryWriter *writer = OpenWriter(table, false, context)) {
             IgnoreReferences(writer); // they have been looked at
             ListCell *cell;
-            foreach (cell, find_all_inheritors(table->relid, RowExclusiveLock, nullptr))
-                if (get_rel_relkind(lfirst_oid(cell)) == RELKIND_RELATION)
-                    RemoveFrom(writer, table, lfirst_oid(cell), number->id);
+            foreach (cell, StorageOf(table->relid, RowExclusiveLock))
+                RemoveFrom(writer, table, lfirst_oid(cell), number->id);
             CloseWriter(writer);
         }
         LeaveOwner(owner);

@@ -19,6 +19,7 @@
 #include "maintenance/shard_writes.h"
 #include "maintenance/speculative_entry.h"
 #include "maintenance/statements.h"
+#include "maintenance/storage.h"
 #include "maintenance/target_plan.h"
 #include "maintenance/unique_recheck.h"
 #include "maintenance/writer.h"

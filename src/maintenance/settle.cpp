@@ -2,7 +2,7 @@
 
 #include "core/public.h"
 #include "maintenance/entries.h"
-#include "maintenance/writer.h"
+#include "maintenance/storage.h"
 
 namespace index_table {
 namespace {
@@ -71,13 +71,10 @@ List *OpenStorage(const IndexTable *table) {
     List *storage = NIL;
     ListCell *cell;
     LockRelationOid(table->relid, AccessShareLock);
-    foreach (cell, find_all_inheritors(table->relid, AccessShareLock, nullptr)) {
-        Relation rel = relation_open(lfirst_oid(cell), NoLock);
-        if (rel->rd_rel->relkind == RELKIND_RELATION)
-            storage = lappend(storage, rel);
-        else
-            relation_close(rel, AccessShareLock);
-    }
+    foreach (cell, StorageOf(table->relid, AccessShareLock))
+        storage = lappend(storage, relation_open(lfirst_oid(cell), NoLock));
+    if (get_rel_relkind(table->relid) != RELKIND_RELATION)
+        UnlockRelationOid(table->relid, AccessShareLock);
     return storage;
 }
 
@@ -105,7 +102,7 @@ bool ForEachNumber(const IndexTable *table, List *storage, int limit, Visit visi
     ListCell *cell;
     foreach (cell, storage) {
         Relation rel = static_cast<Relation>(lfirst(cell));
-        AttrNumber attno = GetLiveColumns(rel, table->column_count)[table->partition_position()];
+        AttrNumber attno = LiveColumn(rel, table, table->partition_position());
         TableScanDesc scan = table_beginscan(rel, GetActiveSnapshot(), 0, nullptr);
         TupleTableSlot *slot = table_slot_create(rel, nullptr);
         for (int i = 0; go_on && (limit == 0 || i < limit); i++) {
@@ -135,13 +132,14 @@ bool HasKnownNumbers(const IndexTable *table, List *storage) {
 
 // Whether an entry with this first key column belongs into one of `empty`.
 bool BelongsInto(Relation index_table, List *empty, Datum value, bool isnull) {
-    if (index_table->rd_rel->relkind != RELKIND_PARTITIONED_TABLE)
+    EntryStorage storage = GetStorage(index_table);
+    if (!storage.partition_key)
         return true;
-    PartitionDesc partitions = RelationGetPartitionDesc(index_table, true);
-    int i = RouteEntry(RelationGetPartitionKey(index_table), partitions, value, isnull);
+    int place = RouteValue(storage, value, isnull);
     ListCell *cell;
     foreach (cell, empty)
-        if (RelationGetRelid(static_cast<Relation>(lfirst(cell))) == partitions->oids[i])
+        if (RelationGetRelid(static_cast<Relation>(lfirst(cell))) ==
+            storage.partitions->oids[place])
             return true;
     return false;
 }
@@ -256,10 +254,8 @@ void Renumber(List *leaves) {
     }
 }
 
-constexpr uint16 kSettling = 2; // stands for what is restored of a base table
-
 void Settle(Oid base_oid, bool for_repair) {
-    LockDatabaseObject(RelationRelationId, base_oid, kSettling, ExclusiveLock);
+    LockPart(base_oid, LockedPart::Settling, ExclusiveLock);
     const Base *base = FindBase(base_oid); // somebody else may have been here
     if (!base || !base->has_restored)
         return;

@@ -1,7 +1,7 @@
 #include "maintenance/speculative_entry.h"
 
 #include "core/public.h"
-#include "maintenance/writer.h"
+#include "maintenance/storage.h"
 
 namespace index_table {
 namespace {
@@ -23,12 +23,10 @@ struct SpeculativeEntry {
 
 struct SpeculativeTable {
     const IndexTable *table;
-    Relation root; // null: not opened yet
-    PartitionKey partition_key;
-    PartitionDesc partitions;
-    SpeculativeTarget **targets;
-    const AttrNumber *attnos; // by position
-    Datum *values;            // by attribute number
+    EntryStorage storage;        // its root is null: not opened yet
+    SpeculativeTarget **targets; // by place; opened as needed
+    const AttrNumber *attnos;    // by position
+    Datum *values;               // by attribute number
     bool *nulls;
     bool is_transient; // speculative entries are taken back before rows are captured
     List *transient;   // those of rows that were inserted
@@ -85,33 +83,24 @@ bool FiresOnInsertion(Relation rel) {
 
 void OpenTable(SpeculativeEntries *speculative, SpeculativeTable *self) {
     MemoryContext caller = MemoryContextSwitchTo(speculative->memory);
-    self->root = table_open(self->table->relid, RowExclusiveLock);
-    self->attnos = GetLiveColumns(self->root, self->table->column_count);
-    int natts = RelationGetDescr(self->root)->natts;
+    Relation root = table_open(self->table->relid, RowExclusiveLock);
+    self->storage = GetStorage(root);
+    self->attnos = GetLiveColumns(root, self->table->column_count);
+    int natts = RelationGetDescr(root)->natts;
     self->values = static_cast<Datum *>(palloc0(sizeof(Datum) * natts));
     self->nulls = static_cast<bool *>(palloc(natts));
     memset(self->nulls, true, natts);
-    self->is_transient = FiresOnInsertion(self->root);
-    int count = 1;
-    if (self->root->rd_rel->relkind == RELKIND_PARTITIONED_TABLE) {
-        self->partition_key = RelationGetPartitionKey(self->root);
-        self->partitions = RelationGetPartitionDesc(self->root, true);
-        count = Max(1, self->partitions->nparts);
-    }
-    self->targets = static_cast<SpeculativeTarget **>(palloc0(sizeof(SpeculativeTarget *) * count));
+    self->is_transient = FiresOnInsertion(root);
+    self->targets = palloc0_array(SpeculativeTarget *, Max(1, self->storage.count));
     MemoryContextSwitchTo(caller);
 }
 
-SpeculativeTarget *OpenTarget(SpeculativeEntries *speculative, SpeculativeTable *self,
-                              Relation rel) {
+SpeculativeTarget *OpenTarget(SpeculativeEntries *speculative, SpeculativeTable *self, int place) {
     MemoryContext caller = MemoryContextSwitchTo(speculative->memory);
     SpeculativeTarget *target = palloc0_object(SpeculativeTarget);
-    target->rel = rel;
+    Relation rel = target->rel = OpenPart(self->storage, place);
     target->estate = CreateExecutorState();
-    compat::InitRangeTable(target->estate, rel);
-    target->relinfo = makeNode(ResultRelInfo);
-    InitResultRelInfo(target->relinfo, rel, 1, nullptr, 0);
-    ExecOpenIndices(target->relinfo, true);
+    target->relinfo = OpenForExecutor(target->estate, rel, true);
     target->slot = table_slot_create(rel, &target->estate->es_tupleTable);
     target->found = table_slot_create(rel, &target->estate->es_tupleTable);
     self->is_transient = self->is_transient || FiresOnInsertion(rel);
@@ -119,34 +108,16 @@ SpeculativeTarget *OpenTarget(SpeculativeEntries *speculative, SpeculativeTable 
     return target;
 }
 
-void CloseTarget(SpeculativeTarget *target, bool close_rel) {
-    ExecResetTupleTable(target->estate->es_tupleTable, false);
-    ExecCloseIndices(target->relinfo);
-    FreeExecutorState(target->estate);
-    if (close_rel)
-        table_close(target->rel, NoLock);
-}
-
 SpeculativeTarget *TargetOf(SpeculativeEntries *speculative, SpeculativeTable *self,
                             HeapTuple entry) {
-    int index = 0;
-    if (self->partition_key) {
-        bool isnull;
-        Datum value = heap_getattr(entry, self->partition_key->partattrs[0],
-                                   RelationGetDescr(self->root), &isnull);
-        index = RouteEntry(self->partition_key, self->partitions, value, isnull);
-    }
-    if (!self->targets[index])
-        self->targets[index] = OpenTarget(
-            speculative, self,
-            self->partition_key ? table_open(self->partitions->oids[index], RowExclusiveLock)
-                                : self->root);
-    return self->targets[index];
+    int place = RouteEntry(self->storage, entry);
+    if (!self->targets[place])
+        self->targets[place] = OpenTarget(speculative, self, place);
+    return self->targets[place];
 }
 
 SpeculativeTarget *TargetOf(SpeculativeTable *self, const TupleTableSlot *entry) {
-    int count = self->partition_key ? self->partitions->nparts : 1;
-    for (SpeculativeTarget *target : std::span(self->targets, count))
+    for (SpeculativeTarget *target : std::span(self->targets, self->storage.count))
         if (target && target->found == entry)
             return target;
     elog(ERROR, "an entry is of no index table that was looked into");
@@ -233,12 +204,8 @@ SpeculativeEntries *BeginSpeculation(List *tables, CommandId command) {
         speculative->tables[i].table = static_cast<const IndexTable *>(list_nth(tables, i));
     speculative->entry_capacity = speculative->table_count;
     speculative->speculative = palloc_array(SpeculativeEntry, speculative->entry_capacity);
-    HASHCTL control = {};
-    control.keysize = sizeof(SpeculativePage::Place);
-    control.entrysize = sizeof(SpeculativePage);
-    control.hcxt = memory;
-    speculative->pages = hash_create("index_table rows with claimed entries", 16, &control,
-                                     HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+    speculative->pages = MakeHashTable<SpeculativePage::Place, SpeculativePage>(
+        "index_table rows with claimed entries", 16, memory);
     MemoryContextSwitchTo(caller);
     speculative->outer = innermost;
     innermost = speculative;
@@ -252,13 +219,15 @@ void EndSpeculation(SpeculativeEntries *speculative) {
             break;
         }
     for (SpeculativeTable &self : std::span(speculative->tables, speculative->table_count)) {
-        if (!self.root)
+        if (!self.storage.root)
             continue;
-        int count = self.partition_key ? self.partitions->nparts : 1;
-        for (SpeculativeTarget *target : std::span(self.targets, count))
-            if (target)
-                CloseTarget(target, self.partition_key != nullptr);
-        table_close(self.root, NoLock);
+        for (SpeculativeTarget *target : std::span(self.targets, self.storage.count)) {
+            if (!target)
+                continue;
+            CloseForExecutor(target->estate, target->relinfo);
+            ClosePart(self.storage, target->rel);
+        }
+        table_close(self.storage.root, NoLock);
     }
     MemoryContextDelete(speculative->memory);
 }
@@ -266,9 +235,9 @@ void EndSpeculation(SpeculativeEntries *speculative) {
 HeapTuple FormEntry(SpeculativeEntries *speculative, int table, const Datum *values,
                     const bool *nulls) {
     SpeculativeTable *self = &speculative->tables[table];
-    if (!self->root)
+    if (!self->storage.root)
         OpenTable(speculative, self);
-    TupleDesc descriptor = RelationGetDescr(self->root);
+    TupleDesc descriptor = RelationGetDescr(self->storage.root);
     for (int i = 0; i < self->table->column_count; i++) {
         int index = self->attnos[i] - 1;
         self->values[index] = values[i];
@@ -318,9 +287,7 @@ bool InsertSpeculatively(SpeculativeEntries *speculative, int table, HeapTuple e
     SpeculativeTarget *target = TargetOf(speculative, &speculative->tables[table], entry);
     TupleTableSlot *slot = target->slot;
     ExecForceStoreHeapTuple(entry, slot, false);
-    slot->tts_tableOid = RelationGetRelid(target->rel);
-    if (target->rel->rd_att->constr)
-        ExecConstraints(target->relinfo, slot, target->estate);
+    CheckConstraints(target->estate, target->relinfo, slot);
     uint32 token = SpeculativeInsertionLockAcquire(GetCurrentTransactionId());
     table_tuple_insert_speculative(target->rel, slot, speculative->command, 0, nullptr, token);
     bool is_ours = compat::InsertIndexTuplesSpeculatively(target->relinfo, slot, target->estate);

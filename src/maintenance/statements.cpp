@@ -32,26 +32,11 @@ Oid BaseOf(Oid relid) {
         Oid relid; // hash key
         Oid base;
     };
-    static constinit HTAB *known = nullptr;
-    static constinit uint64 known_since = 0;
-    if (known && known_since != CacheGeneration()) {
-        hash_destroy(known);
-        known = nullptr;
-    }
-    if (!known) {
-        HASHCTL control = {};
-        control.keysize = sizeof(Oid);
-        control.entrysize = sizeof(KnownBase);
-        control.hcxt = CacheMemoryContext;
-        known = hash_create("index_table bases of relations", 64, &control,
-                            HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
-        known_since = CacheGeneration();
-    }
-    if (void *found = hash_search(known, &relid, HASH_FIND, nullptr))
-        return static_cast<KnownBase *>(found)->base;
+    static constinit KnownRelations<KnownBase> known = {};
+    if (const KnownBase *found = known.Find(relid, "index_table bases of relations"))
+        return found->base;
     Oid base = LookUpBase(relid);
-    if (known_since == CacheGeneration())
-        static_cast<KnownBase *>(hash_search(known, &relid, HASH_ENTER, nullptr))->base = base;
+    known.Add({relid, base});
     return base;
 }
 

@@ -55,17 +55,6 @@ bool HoldsNullKeys(Relation index, const IndexTable *table) {
     return true;
 }
 
-ScanKeyData *MakeSearchKeys(Relation index, int count) {
-    ScanKeyData *keys = static_cast<ScanKeyData *>(palloc0(sizeof(ScanKeyData) * count));
-    for (int i = 0; i < count; i++) {
-        Oid type = index->rd_opcintype[i];
-        Oid equals = get_opfamily_member(index->rd_opfamily[i], type, type, BTEqualStrategyNumber);
-        ScanKeyEntryInitialize(&keys[i], 0, i + 1, BTEqualStrategyNumber, InvalidOid,
-                               index->rd_indcollation[i], get_opcode(equals), 0);
-    }
-    return keys;
-}
-
 void ChooseSearchIndexes(TargetPlan *plan, Relation *indexes, const IndexTable *table) {
     plan->search_index = plan->null_index = -1;
     for (int i = 0; i < plan->index_count; i++) {

@@ -1,6 +1,7 @@
 #include "maintenance/writer.h"
 
 #include "core/public.h"
+#include "maintenance/storage.h"
 #include "maintenance/target_plan.h"
 #include "maintenance/unique_recheck.h"
 #include "maintenance/violation.h"
@@ -8,7 +9,6 @@
 namespace index_table {
 namespace {
 
-constexpr int kBatchRows = 1000;
 constexpr Size kBatchBytes = 64 * 1024;
 
 // A relation that holds entries, opened.
@@ -40,13 +40,10 @@ struct EntryWriter {
     uint64 opened_at;    // CacheGeneration()
     MemoryContext context;
     MemoryContext per_row;
-    Relation root;
-    PartitionKey partition_key; // null: the index table is not partitioned
-    PartitionDesc partitions;
-    int target_count;
+    EntryStorage storage;
     ResultRelInfo *root_relinfo;   // of a partitioned one, for foreign keys that point at it
     EState *triggers;              // where user triggers may fire; fired when the writer is closed
-    Target **targets;              // of a partitioned one by partition, opened as needed
+    Target **targets;              // by place; of a partitioned one opened as needed
     TupleTableSlot *current_entry; // being written, for messages; null: none
 };
 
@@ -72,17 +69,14 @@ void CheckAtOnce(ResultRelInfo *relinfo) {
         trigger.tgdeferrable = trigger.tginitdeferred = false;
 }
 
-Target *OpenTarget(EntryWriter *writer, Oid relid, Relation opened) {
+Target *OpenTarget(EntryWriter *writer, int place) {
     MemoryContext caller = MemoryContextSwitchTo(writer->context);
     Target *target = static_cast<Target *>(palloc0(sizeof(Target)));
-    target->rel = opened ? opened : table_open(relid, RowExclusiveLock);
+    target->rel = OpenPart(writer->storage, place);
     TargetPlan *plan = target->plan = GetTargetPlan(target->rel, writer->table);
     if (plan->general) {
         target->estate = CreateExecutorState();
-        compat::InitRangeTable(target->estate, target->rel);
-        target->relinfo = makeNode(ResultRelInfo);
-        InitResultRelInfo(target->relinfo, target->rel, 1, nullptr, 0);
-        ExecOpenIndices(target->relinfo, false);
+        target->relinfo = OpenForExecutor(target->estate, target->rel, false);
         // Both are in the order of RelationGetIndexList.
         target->indexes = target->relinfo->ri_IndexRelationDescs;
         if (writer->ignores_references)
@@ -103,7 +97,7 @@ Relation IndexOf(Target *target, int i) {
     return target->indexes[i];
 }
 
-void CloseTarget(Target *target, bool close_rel) {
+void CloseTarget(const EntryWriter *writer, Target *target) {
     if (target->search)
         index_endscan(target->search);
     if (target->null_search)
@@ -118,28 +112,20 @@ void CloseTarget(Target *target, bool close_rel) {
     for (int i = 0; i < target->batch_slots; i++)
         ExecDropSingleTupleTableSlot(target->batch[i]);
     if (target->estate) {
-        ExecResetTupleTable(target->estate->es_tupleTable, false);
-        ExecCloseIndices(target->relinfo);
-        FreeExecutorState(target->estate);
+        CloseForExecutor(target->estate, target->relinfo);
     } else {
         for (int i = 0; i < target->plan->index_count; i++)
             if (target->indexes[i])
                 index_close(target->indexes[i], NoLock);
     }
-    if (close_rel)
-        table_close(target->rel, NoLock);
+    ClosePart(writer->storage, target->rel);
 }
 
 Target *TargetOf(EntryWriter *writer, HeapTuple entry) {
-    if (!writer->partition_key)
-        return writer->targets[0];
-    bool isnull;
-    Datum value = heap_getattr(entry, writer->partition_key->partattrs[0],
-                               RelationGetDescr(writer->root), &isnull);
-    int index = RouteEntry(writer->partition_key, writer->partitions, value, isnull);
-    if (!writer->targets[index])
-        writer->targets[index] = OpenTarget(writer, writer->partitions->oids[index], nullptr);
-    return writer->targets[index];
+    int place = RouteEntry(writer->storage, entry);
+    if (!writer->targets[place])
+        writer->targets[place] = OpenTarget(writer, place);
+    return writer->targets[place];
 }
 
 bool HasNullKey(const IndexTable *table, const Change &change) {
@@ -166,12 +152,7 @@ void InsertIndexTuples(EntryWriter *writer, Target *target, TupleTableSlot *slot
 }
 
 // The general way: what ExecInsert and ExecUpdate do around a row.
-void CheckConstraints(Target *target, TupleTableSlot *slot) {
-    slot->tts_tableOid = RelationGetRelid(target->rel);
-    if (target->rel->rd_att->constr)
-        ExecConstraints(target->relinfo, slot, target->estate);
-}
-
+//
 // Of the indexes that the executor is not sure of, has those of immediate constraints checked again
 // later. Returns those that triggers are to check.
 List *RecheckUnsure(EntryWriter *writer, Target *target, TupleTableSlot *slot, List *unsure) {
@@ -229,7 +210,7 @@ ItemPointerData InsertOne(EntryWriter *writer, Target *target, const Change &cha
         table_tuple_insert(target->rel, slot, change.command, 0, nullptr);
         InsertIndexTuples(writer, target, slot, HasNullKey(writer->table, change));
     } else {
-        CheckConstraints(target, slot);
+        CheckConstraints(target->estate, target->relinfo, slot);
         table_tuple_insert(target->rel, slot, change.command, 0, nullptr);
         List *recheck = InsertByExecutor(writer, target, slot);
         ExecARInsertTriggers(target->estate, target->relinfo, slot, recheck, nullptr);
@@ -246,7 +227,7 @@ void InsertRun(EntryWriter *writer, Target *target, std::span<const Change> run)
         MemoryContext caller = MemoryContextSwitchTo(writer->context);
         if (!target->batch)
             target->batch =
-                static_cast<TupleTableSlot **>(palloc(sizeof(TupleTableSlot *) * kBatchRows));
+                static_cast<TupleTableSlot **>(palloc(sizeof(TupleTableSlot *) * kInsertedAtOnce));
         while (target->batch_slots < static_cast<int>(run.size()))
             target->batch[target->batch_slots++] =
                 MakeSingleTupleTableSlot(target->plan->descriptor, &TTSOpsHeapTuple);
@@ -331,9 +312,7 @@ bool FindEntry(EntryWriter *writer, Target *target, const Change &change, ItemPo
     heap_deform_tuple(change.entry, descriptor, values, nulls);
     for (int i = 0; i < key_count; i++) {
         int column = scan->indexRelation->rd_index->indkey.values[i] - 1;
-        keys[i].sk_argument = values[column];
-        keys[i].sk_flags = nulls[column] ? SK_ISNULL | SK_SEARCHNULL : 0;
-        keys[i].sk_strategy = nulls[column] ? InvalidStrategy : BTEqualStrategyNumber;
+        SetSearchValue(&keys[i], values[column], nulls[column]);
     }
     // A scan remembers killed items in the memory context it is first advanced in.
     MemoryContext per_row = MemoryContextSwitchTo(writer->context);
@@ -420,13 +399,13 @@ Outcome Judge(TM_Result result) {
 } // namespace
 
 bool DeleteStoredEntry(EntryWriter *writer, Oid storage, ItemPointer tid) {
-    int number = 0;
-    while (writer->partition_key && writer->partitions->oids[number] != storage)
-        if (++number == writer->target_count)
+    int place = 0;
+    while (writer->storage.partition_key && writer->storage.partitions->oids[place] != storage)
+        if (++place == writer->storage.count)
             return false;
-    if (!writer->targets[number])
-        writer->targets[number] = OpenTarget(writer, storage, nullptr);
-    Target *target = writer->targets[number];
+    if (!writer->targets[place])
+        writer->targets[place] = OpenTarget(writer, place);
+    Target *target = writer->targets[place];
     ItemPointerData current = *tid;
     Outcome outcome;
     do {
@@ -439,18 +418,6 @@ bool DeleteStoredEntry(EntryWriter *writer, Oid storage, ItemPointer tid) {
     if (outcome == Outcome::Done && target->plan->general)
         ExecARDeleteTriggers(target->estate, target->relinfo, &current, nullptr, nullptr, false);
     return outcome == Outcome::Done;
-}
-
-int RouteEntry(PartitionKey key, PartitionDesc partitions, Datum value, bool isnull) {
-    uint64 hash = compute_partition_hash_value(key->partnatts, key->partsupfunc, key->partcollation,
-                                               &value, &isnull);
-    PartitionBoundInfo bounds = partitions->boundinfo;
-    int index = bounds ? bounds->indexes[hash % bounds->nindexes] : -1;
-    if (index < 0)
-        ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-                        errmsg("a partition of the index table is missing"),
-                        errhint("Drop the index table and create it again.")));
-    return index;
 }
 
 EntryWriter *OpenWriter(const IndexTable *table, bool mid_statement, MemoryContext context) {
@@ -468,19 +435,13 @@ EntryWriter *OpenWriter(const IndexTable *table, bool mid_statement, MemoryConte
     writer->context = context;
     writer->per_row =
         AllocSetContextCreate(context, "index_table writer per row", ALLOCSET_DEFAULT_SIZES);
-    writer->root = root;
-    writer->target_count = 1;
-    if (writer->root->rd_rel->relkind == RELKIND_PARTITIONED_TABLE) {
-        writer->partition_key = RelationGetPartitionKey(writer->root);
-        writer->partitions = RelationGetPartitionDesc(writer->root, true);
-        writer->target_count = writer->partitions->nparts;
-    }
+    writer->storage = GetStorage(root);
     writer->targets =
-        static_cast<Target **>(palloc0(sizeof(Target *) * Max(1, writer->target_count)));
-    if (!writer->partition_key)
-        writer->targets[0] = OpenTarget(writer, table->relid, writer->root);
+        static_cast<Target **>(palloc0(sizeof(Target *) * Max(1, writer->storage.count)));
+    if (!writer->storage.partition_key)
+        writer->targets[0] = OpenTarget(writer, 0);
     GetCurrentCommandId(true); // this command writes
-    if (HasRowTriggers(writer->root) || writer->partition_key) {
+    if (HasRowTriggers(root) || writer->storage.partition_key) {
         writer->triggers = CreateExecutorState();
         AfterTriggerBeginQuery();
     }
@@ -490,9 +451,9 @@ EntryWriter *OpenWriter(const IndexTable *table, bool mid_statement, MemoryConte
 
 void IgnoreReferences(EntryWriter *writer) {
     writer->ignores_references = true;
-    for (int i = 0; i < writer->target_count; i++)
-        if (writer->targets[i])
-            IgnoreReferences(writer->targets[i]);
+    for (Target *target : std::span(writer->targets, writer->storage.count))
+        if (target)
+            IgnoreReferences(target);
 }
 
 void CloseWriter(EntryWriter *writer) {
@@ -503,10 +464,10 @@ void CloseWriter(EntryWriter *writer) {
         ExecCloseResultRelations(writer->triggers);
         FreeExecutorState(writer->triggers);
     }
-    for (int i = 0; i < writer->target_count; i++)
-        if (writer->targets[i])
-            CloseTarget(writer->targets[i], writer->partition_key != nullptr);
-    table_close(writer->root, NoLock);
+    for (Target *target : std::span(writer->targets, writer->storage.count))
+        if (target)
+            CloseTarget(writer, target);
+    table_close(writer->storage.root, NoLock);
     MemoryContextDelete(writer->per_row);
 }
 
@@ -522,7 +483,7 @@ void InsertEntries(EntryWriter *writer, std::span<const Change> changes) {
         Size end = start + 1;
         Size bytes = changes[start].entry->t_len;
         if (!target->plan->general)
-            while (end < changes.size() && end - start < kBatchRows && bytes < kBatchBytes &&
+            while (end < changes.size() && end - start < kInsertedAtOnce && bytes < kBatchBytes &&
                    changes[end].command == changes[start].command &&
                    TargetOf(writer, changes[end].entry) == target)
                 bytes += changes[end++].entry->t_len;
@@ -572,12 +533,12 @@ bool MoveEntry(EntryWriter *writer, Target *from, Target *to, const Change &old_
         return false;
     MemoryContext caller = MemoryContextSwitchTo(writer->per_row);
     ItemPointerData new_tid = InsertOne(writer, to, new_change);
-    if (from->plan->general && to->plan->general && IsReferencedByForeignKey(writer->root) &&
-        !writer->ignores_references) {
+    if (from->plan->general && to->plan->general &&
+        IsReferencedByForeignKey(writer->storage.root) && !writer->ignores_references) {
         if (!writer->root_relinfo) {
             MemoryContextSwitchTo(writer->context);
             writer->root_relinfo = makeNode(ResultRelInfo);
-            InitResultRelInfo(writer->root_relinfo, writer->root, 1, nullptr, 0);
+            InitResultRelInfo(writer->root_relinfo, writer->storage.root, 1, nullptr, 0);
             if (writer->checks_at_once)
                 CheckAtOnce(writer->root_relinfo);
             MemoryContextSwitchTo(writer->per_row);
@@ -618,7 +579,7 @@ bool ReplaceEntry(EntryWriter *writer, const Change &old_change, const Change &n
         }
         TupleTableSlot *slot = HoldEntry(writer, target, new_change);
         if (target->plan->general)
-            CheckConstraints(target, slot);
+            CheckConstraints(target->estate, target->relinfo, slot);
         compat::StaleIndexes stale;
         TM_Result result = compat::UpdateTuple(target->rel, &tid, slot, command, &stale);
         outcome = Judge(result);
@@ -657,13 +618,10 @@ bool MakeConflictKeys(Target *target, int i, TupleTableSlot *slot, ScanKeyData *
     for (int k = 0; k < info->ii_NumIndexKeyAttrs; k++) {
         if (nulls[k] && !info->ii_NullsNotDistinct)
             return false;
-        Oid type = index->rd_opcintype[k];
         StrategyNumber strategy =
             info->ii_ExclusionOps ? info->ii_ExclusionStrats[k] : BTEqualStrategyNumber;
-        RegProcedure procedure =
-            info->ii_ExclusionOps
-                ? info->ii_ExclusionProcs[k]
-                : get_opcode(get_opfamily_member(index->rd_opfamily[k], type, type, strategy));
+        RegProcedure procedure = info->ii_ExclusionOps ? info->ii_ExclusionProcs[k]
+                                                       : SearchProcedure(index, k, strategy);
         ScanKeyEntryInitialize(&keys[k], nulls[k] ? SK_ISNULL | SK_SEARCHNULL : 0, k + 1, strategy,
                                InvalidOid, index->rd_indcollation[k], procedure, values[k]);
     }

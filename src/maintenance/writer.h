@@ -52,10 +52,6 @@ void RemoveDeadDuplicates(EntryWriter *writer, const Change &change);
 // already.
 bool DeleteStoredEntry(EntryWriter *writer, Oid storage, ItemPointer tid);
 
-// The partition of a hash-partitioned index table that takes an entry with this value of the
-// partitioning column.
-int RouteEntry(PartitionKey key, PartitionDesc partitions, Datum value, bool isnull);
-
 void InitializeWriters();
 
 } // namespace index_table

@@ -86,28 +86,12 @@ void CheckTable(Relation rel) {
 }
 
 List *ResolveIdentity(Relation rel, const char *identity) {
-    List *attnos = NIL;
-    if (identity) {
-        attnos = ParseColumnList(rel, identity, "identity");
-        if (!HasUniqueIndex(rel, rel, attnos))
-            ereport(ERROR,
-                    (errcode(ERRCODE_INVALID_FOREIGN_KEY),
-                     errmsg("no unique index covers the identity (%s) of \"%s\"", identity,
-                            RelationGetRelationName(rel)),
-                     errhint("Name other columns, or create a unique index."), errtable(rel)));
-    } else {
-        Oid primary_key = compat::GetPrimaryKey(rel);
-        if (!OidIsValid(primary_key))
-            ereport(ERROR,
-                    (errcode(ERRCODE_UNDEFINED_OBJECT),
-                     errmsg("table \"%s\" has no primary key", RelationGetRelationName(rel)),
-                     errhint("Name the columns that find one row: identity => 'column, column'."),
-                     errtable(rel)));
-        Relation index = index_open(primary_key, AccessShareLock);
-        for (int i = 0; i < index->rd_index->indnkeyatts; i++)
-            attnos = lappend_int(attnos, index->rd_index->indkey.values[i]);
-        index_close(index, AccessShareLock);
-    }
+    List *attnos = ParseIdentity(rel, identity, nullptr);
+    if (identity && !HasUniqueIndex(rel, attnos, MayBeNull::Yes))
+        ereport(ERROR, (errcode(ERRCODE_INVALID_FOREIGN_KEY),
+                        errmsg("no unique index covers the identity (%s) of \"%s\"", identity,
+                               RelationGetRelationName(rel)),
+                        errhint("Name other columns, or create a unique index."), errtable(rel)));
     ListCell *cell;
     foreach (cell, attnos) {
         Form_pg_attribute att = TupleDescAttr(RelationGetDescr(rel), lfirst_int(cell) - 1);
@@ -135,8 +119,8 @@ Oid CreateQueue(Relation rel, List *attnos) {
     initStringInfo(&sql);
     appendStringInfo(&sql,
                      "CREATE TABLE %s (number bigint GENERATED ALWAYS AS IDENTITY (INCREMENT BY "
-                     "1000) PRIMARY KEY, queued_at timestamptz NOT NULL, changes integer NOT NULL",
-                     quote_qualified_identifier(get_namespace_name(schema), name));
+                     "%d) PRIMARY KEY, queued_at timestamptz NOT NULL, changes integer NOT NULL",
+                     quote_qualified_identifier(get_namespace_name(schema), name), kNumbersAtOnce);
     for (int i = 0; i < list_length(attnos); i++) {
         Form_pg_attribute att = TupleDescAttr(RelationGetDescr(rel), list_nth_int(attnos, i) - 1);
         appendStringInfo(&sql, ", identity_%d %s[]", i + 1, QualifiedTypeName(att->atttypid));

@@ -7,7 +7,6 @@ namespace index_table {
 namespace {
 
 constexpr Size kPackBytes = 64 * 1024;
-constexpr int kNumbersAtOnce = 1000; // what the sequence is incremented by
 
 // A queue opened for appending. Closed by End(), or by the resource owner and its memory context
 // after an error.
@@ -234,13 +233,9 @@ void EnqueueReload(Oid relid) {
 using namespace index_table;
 
 SQL_FUNCTION(index_table_enqueue) {
-    if (!CALLED_AS_TRIGGER(fcinfo))
-        ereport(ERROR, (errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
-                        errmsg("index_table.enqueue() was not called by the trigger manager")));
-    TriggerData *trigger = reinterpret_cast<TriggerData *>(fcinfo->context);
+    TriggerData *trigger = GetTrigger(fcinfo, "index_table.enqueue()");
     if (!TRIGGER_FIRED_AFTER(trigger->tg_event))
-        ereport(ERROR, (errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
-                        errmsg("index_table.enqueue() must be fired AFTER")));
+        RaiseFiredWrongly("index_table.enqueue()", "AFTER");
     const Outbox *source = FindOutbox(trigger->tg_relation);
     if (!source)
         return PointerGetDatum(nullptr); // restored without what it belongs to

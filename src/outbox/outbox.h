@@ -12,6 +12,8 @@
 namespace index_table {
 
 constexpr int kPackSize = 500; // identities
+// Numbers that a session takes from a queue's sequence at once: what that is incremented by.
+constexpr int kNumbersAtOnce = 1000;
 
 // Appends that any row of a table with an outbox may have come or gone. Takes the lock that writers
 // take.

@@ -119,14 +119,7 @@ List *OutboxIdentity(Oid source) {
 }
 
 List *ListOutboxTables() {
-    List *all = NIL;
-    CatalogScan scan("captured", nullptr, InvalidOid, 0, AccessShareLock);
-    while (HeapTuple tuple = scan.Next()) {
-        bool isnull;
-        all = lappend_oid(all, DatumGetObjectId(scan.Get(tuple, kTable, &isnull)));
-    }
-    scan.End();
-    return all;
+    return ReadOids("captured", nullptr, 0, kTable);
 }
 
 void InsertOutbox(Oid source, Oid queue, List *identity) {

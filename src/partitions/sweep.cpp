@@ -29,7 +29,7 @@ void RememberStored(RemovedEntries *noted, Relation rel, TupleTableSlot *slot) {
 template <typename Predicate>
 int64 DeleteEntries(const IndexTable *table, Relation rel, BlockNumber from, BlockNumber end,
                     RemovedEntries *noted, bool just_note, Predicate is_dead) {
-    AttrNumber attno = GetLiveColumns(rel, table->column_count)[table->partition_position()];
+    AttrNumber attno = LiveColumn(rel, table, table->partition_position());
     MemoryContext context =
         AllocSetContextCreate(CurrentMemoryContext, "index_table sweep", ALLOCSET_DEFAULT_SIZES);
     MemoryContext caller = MemoryContextSwitchTo(context);
@@ -67,16 +67,6 @@ int64 DeleteEntries(const IndexTable *table, Relation rel, BlockNumber from, Blo
     return removed;
 }
 
-// The relations that hold the entries of an index table.
-List *StorageOf(Oid index_table) {
-    List *relations = NIL;
-    ListCell *cell;
-    foreach (cell, find_all_inheritors(index_table, NoLock, nullptr))
-        if (get_rel_relkind(lfirst_oid(cell)) == RELKIND_RELATION)
-            relations = lappend_oid(relations, lfirst_oid(cell));
-    return relations;
-}
-
 } // namespace
 
 void BeginSweep(Sweep *sweep, const IndexTable *table) {
@@ -88,7 +78,7 @@ void BeginSweep(Sweep *sweep, const IndexTable *table) {
     if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(table->relid)))
         return; // dropped meanwhile
     sweep->numbers = ListRetiredNumbers(table->relid);
-    sweep->relations = StorageOf(table->relid);
+    sweep->relations = StorageOf(table->relid, NoLock);
 }
 
 bool SweepBatch(Sweep *sweep, const IndexTable *table) {
@@ -135,7 +125,7 @@ template <typename Predicate>
 void DeleteEverywhere(const IndexTable *table, RemovedEntries *noted, bool just_note,
                       Predicate is_dead) {
     ListCell *cell;
-    foreach (cell, StorageOf(table->relid)) {
+    foreach (cell, StorageOf(table->relid, NoLock)) {
         Relation rel = relation_open(lfirst_oid(cell), RowExclusiveLock);
         if (BlockNumber blocks = RelationGetNumberOfBlocks(rel))
             DeleteEntries(table, rel, 0, blocks, noted, just_note, is_dead);

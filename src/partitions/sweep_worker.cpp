@@ -13,17 +13,6 @@ namespace {
 
 constinit int naptime = 60; // seconds between passes; 0: none
 
-void Sleep(long seconds) {
-    WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, seconds * 1000,
-              PG_WAIT_EXTENSION);
-    ResetLatch(MyLatch);
-    CHECK_FOR_INTERRUPTS();
-    if (ConfigReloadPending) {
-        ConfigReloadPending = false;
-        ProcessConfigFile(PGC_SIGHUP);
-    }
-}
-
 // --- Databases ---------------------------------------------------------------
 
 List *ListDatabases() {
@@ -188,7 +177,7 @@ void index_table_launcher_main(Datum) {
     MemoryContext memory =
         AllocSetContextCreate(TopMemoryContext, "index_table launcher", ALLOCSET_DEFAULT_SIZES);
     // At once after a start: shards may have rows of which a crash has kept the entries.
-    for (;; Sleep(naptime > 0 ? naptime : 60)) {
+    for (;; SleepInWorker(1000L * (naptime > 0 ? naptime : 60))) {
         MemoryContextSwitchTo(memory);
         ListCell *cell;
         foreach (cell, ListDatabases())

@@ -68,13 +68,9 @@ void RenumberForeignChildren(Oid parent) {
 using namespace index_table;
 
 SQL_FUNCTION(index_table_announce) {
-    if (!CALLED_AS_TRIGGER(fcinfo))
-        ereport(ERROR, (errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
-                        errmsg("index_table.announce() was not called by the trigger manager")));
-    TriggerData *trigger = reinterpret_cast<TriggerData *>(fcinfo->context);
+    TriggerData *trigger = GetTrigger(fcinfo, "index_table.announce()");
     if (!TRIGGER_FIRED_BEFORE(trigger->tg_event) || !TRIGGER_FIRED_FOR_STATEMENT(trigger->tg_event))
-        ereport(ERROR, (errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
-                        errmsg("index_table.announce() must be fired BEFORE, FOR EACH STATEMENT")));
+        RaiseFiredWrongly("index_table.announce()", "BEFORE, FOR EACH STATEMENT");
     Oid relid = RelationGetRelid(trigger->tg_relation);
     if (!TRIGGER_FIRED_BY_TRUNCATE(trigger->tg_event)) {
         SettleRestored(relid);

@@ -2,6 +2,7 @@
 
 #include "core/public.h"
 #include "exec/public.h"
+#include "plan/costs.h"
 #include "plan/multi_valued.h"
 #include "plan/or_clause.h"
 #include "plan/planner.h"
@@ -11,23 +12,8 @@
 namespace index_table {
 namespace {
 
-// Microseconds that things take, by which the two ways are weighed against each other. Measured;
-// only their proportions matter.
-constexpr double kScan = 8;          // to begin with an index table
-constexpr double kEntry = 0.3;       // to read an entry
-constexpr double kLookup = 3;        // to find the entries of another key
-constexpr double kFetch = 2.2;       // to find the row of an entry
-constexpr double kOpenLeaf = 3;      // before the first row of a partition
-constexpr double kPlanPartition = 7; // to plan for a partition natively
-constexpr double kPartition = 8;     // to open and probe it
-constexpr double kPlanTarget = 20;   // the two for a partition whose rows may be changed
-constexpr double kTarget = 15;
-constexpr double kProbe = 3;         // to probe it again
-constexpr double kNativeFetch = 1.5; // to fetch a row through a local index
-constexpr double kHashed = 0.25;     // to scan and hash a row natively
-constexpr double kFiltered = 0.1;    // to scan a row natively where no index serves
-constexpr double kRoundTrip = 300;   // to a server, where partitions are foreign tables
-constexpr double kShardRow = 4;      // to get a row from there
+using namespace micros;
+
 constexpr int kManyPartitions = 1000;
 constexpr double kUnknownRows = 1000000;
 

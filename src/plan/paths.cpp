@@ -5,6 +5,7 @@
 
 #include "core/public.h"
 #include "plan/candidates.h"
+#include "plan/costs.h"
 #include "plan/estimate.h"
 #include "exec/public.h"
 #include "plan/multi_valued.h"
@@ -15,18 +16,6 @@
 
 namespace index_table {
 namespace {
-
-// Finding the row of an entry, beyond what an index scan pays for its heap: a descent of the
-// partition's own index, in units of the planner.
-constexpr double kOperatorsPerEntry = 80;
-// Opening a partition, in units of seq_page_cost.
-constexpr double kPagesPerPartition = 1;
-// A round trip to a server, where rows are in foreign partitions; PostgreSQL's default for one.
-constexpr Cost kRoundTrip = 100;
-// A row that comes from there.
-constexpr Cost kShardRow = 0.05;
-// What makes the planner avoid a path where there is another.
-constexpr Cost kProhibitive = 1e10;
 
 // --- Paths -------------------------------------------------------------------
 
@@ -51,16 +40,17 @@ CustomPath *Wrap(const Path *path) {
 Cost CostOfFetching(PlannerInfo *root, const CandidateSet *set, const Candidate *candidate,
                     const IndexPath *path) {
     double rows = CountFetchedRows(root, candidate, path);
-    Cost cost = rows * kOperatorsPerEntry * cpu_operator_cost;
+    Cost cost = rows * planner_units::kOperatorsPerEntry * cpu_operator_cost;
     if (set->has_foreign)
-        cost += kRoundTrip * Min(rows, set->partitions) + rows * kShardRow;
+        cost += planner_units::kRoundTrip * Min(rows, set->partitions) +
+                rows * planner_units::kShardRow;
     return cost;
 }
 
 // Connections to servers are this process's. No row comes before the first round trip is over.
 void RememberShards(CustomPath *custom) {
     custom->path.parallel_safe = false;
-    custom->path.startup_cost += kRoundTrip;
+    custom->path.startup_cost += planner_units::kRoundTrip;
     custom->path.total_cost = Max(custom->path.total_cost, custom->path.startup_cost);
 }
 
@@ -300,13 +290,14 @@ void AddPaths(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte) {
     rel->partial_pathlist = NIL;
     Path *all = create_seqscan_path(root, rel, rel->lateral_relids, 0);
     CustomPath *custom = Wrap(all);
-    custom->path.total_cost += set->partitions * kPagesPerPartition * seq_page_cost;
+    custom->path.total_cost += set->partitions * planner_units::kPagesPerPartition * seq_page_cost;
     if (set->has_foreign) {
-        custom->path.total_cost += set->partitions * kRoundTrip + rel->tuples * kShardRow;
+        custom->path.total_cost +=
+            set->partitions * planner_units::kRoundTrip + rel->tuples * planner_units::kShardRow;
         RememberShards(custom);
     }
     if (GetScanPolicy() == ScanPolicy::Force)
-        custom->path.total_cost += kProhibitive;
+        custom->path.total_cost += planner_units::kProhibitive;
     add_path(rel, &custom->path);
     foreach (cell, native)
         if (IsA(lfirst(cell), IndexPath))

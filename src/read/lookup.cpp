@@ -4,6 +4,7 @@
 #include "exec/public.h"
 #include "read/key_values.h"
 #include "read/reading.h"
+#include "shard/public.h"
 
 namespace index_table {
 
@@ -96,9 +97,6 @@ bool IsRepeated(EntryRun *run, HeapTuple entry, TupleDesc descriptor) {
 
 namespace {
 
-// Rows that are read from a shard at once.
-constexpr int kReadAhead = 500;
-
 EntryCondition PrefixOf(const KeyValues &key) {
     return {.count = key.count, .values = key.values, .nulls = key.nulls, .last = Bound::Equal};
 }
@@ -111,15 +109,13 @@ Oid LeafOf(const IndexTable *table, HeapTuple entry, TupleDesc descriptor) {
 }
 
 // The name of the server of a foreign partition; null for others.
-const char *ServerOf(Oid leaf) {
-    return get_rel_relkind(leaf) == RELKIND_FOREIGN_TABLE
-               ? GetForeignServer(GetForeignTable(leaf)->serverid)->servername
-               : nullptr;
+const char *ServerNameOf(Oid leaf) {
+    return IsForeign(leaf) ? ServerOf(leaf)->servername : nullptr;
 }
 
 void PutLeaf(Oid leaf, NameData *server, Datum *values, bool *nulls) {
     values[0] = ObjectIdGetDatum(leaf);
-    const char *name = ServerOf(leaf);
+    const char *name = ServerNameOf(leaf);
     nulls[1] = name == nullptr;
     if (name) {
         namestrcpy(server, name);
@@ -158,7 +154,7 @@ SQL_FUNCTION(index_table_lookup) {
     while (HeapTuple entry = NextEntry(&scan)) {
         TupleDesc descriptor = scan.batch->tupdesc;
         // Under row security an entry shows when its row does.
-        if (!HasRowSecurity(rows) || FindBaseRows(rows, &scan, entry, kReadAhead) != NIL)
+        if (!HasRowSecurity(rows) || FindBaseRows(rows, &scan, entry, kEntriesAtOnce) != NIL)
             PutEntry(result, table, entry, descriptor);
     }
     EndEntryScan(&scan);
@@ -179,15 +175,12 @@ SQL_FUNCTION(index_table_shards) {
     ReturnSetInfo *result = reinterpret_cast<ReturnSetInfo *>(fcinfo->resultinfo);
     if (SPI_connect() != SPI_OK_CONNECT)
         elog(ERROR, "SPI_connect failed");
-    HASHCTL control = {
-        .keysize = sizeof(Oid), .entrysize = sizeof(Shard), .hcxt = CurrentMemoryContext};
-    HTAB *shards =
-        hash_create("index_table shards", 16, &control, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+    HTAB *shards = MakeHashTable<Oid, Shard>("index_table shards", 16, CurrentMemoryContext);
     BaseRows *rows = BeginBaseRows(table, ShownColumns(table));
     EntryScan scan = BeginEntryScan(table, PrefixOf(key));
     while (HeapTuple entry = NextEntry(&scan)) {
         TupleDesc descriptor = scan.batch->tupdesc;
-        if (HasRowSecurity(rows) && FindBaseRows(rows, &scan, entry, kReadAhead) == NIL)
+        if (HasRowSecurity(rows) && FindBaseRows(rows, &scan, entry, kEntriesAtOnce) == NIL)
             continue;
         Oid leaf = LeafOf(table, entry, descriptor);
         bool is_known;
@@ -232,7 +225,7 @@ SQL_FUNCTION(index_table_fetch) {
             continue;
         MemoryContext caller = MemoryContextSwitchTo(per_entry);
         ListCell *cell;
-        foreach (cell, FindBaseRows(rows, &scan, entry, kReadAhead))
+        foreach (cell, FindBaseRows(rows, &scan, entry, kEntriesAtOnce))
             tuplestore_puttuple(result->setResult, static_cast<HeapTuple>(lfirst(cell)));
         MemoryContextSwitchTo(caller);
         MemoryContextReset(per_entry);

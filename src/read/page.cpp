@@ -14,7 +14,6 @@ namespace index_table {
 namespace {
 
 constexpr int kMaxPageSize = 1000000;
-constexpr int kReadAhead = 500; // rows that are read from a shard at once
 
 // Columns of the B-tree that a token holds.
 struct Position {
@@ -199,7 +198,7 @@ bool ReadRange(PageRows *page, const EntryCondition &condition) {
         TupleDesc descriptor = scan.batch->tupdesc;
         if (IsRepeated(&page->run, entry, descriptor))
             continue;
-        int ahead = std::clamp(page->size - page->count + 1, 1, kReadAhead);
+        int ahead = std::clamp(page->size - page->count + 1, 1, kEntriesAtOnce);
         List *found = FindBaseRows(page->rows, &scan, entry, ahead);
         if (found == NIL)
             continue;

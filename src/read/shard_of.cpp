@@ -26,8 +26,7 @@ void PutLeaf(Routing *routing, Oid leaf) {
     bool nulls[7] = {false, true, true, true, true, true, true};
     NameData server_name;
     if (get_rel_relkind(leaf) == RELKIND_FOREIGN_TABLE) {
-        ForeignTable *table = GetForeignTable(leaf);
-        ForeignServer *server = GetForeignServer(table->serverid);
+        ForeignServer *server = ServerOf(leaf);
         auto set = [&](int column, const char *text) {
             nulls[column] = text == nullptr;
             values[column] = text ? CStringGetTextDatum(text) : 0;
@@ -38,11 +37,9 @@ void PutLeaf(Routing *routing, Oid leaf) {
         set(2, FindOptionText(server->options, "host"));
         set(3, FindOptionText(server->options, "port"));
         set(4, FindOptionText(server->options, "dbname"));
-        // What is not named remotely is named as here.
-        const char *schema = FindOptionText(table->options, "schema_name");
-        const char *name = FindOptionText(table->options, "table_name");
-        set(5, schema ? schema : get_namespace_name(get_rel_namespace(leaf)));
-        set(6, name ? name : get_rel_name(leaf));
+        RemoteNames names = FindRemoteNames(leaf);
+        set(5, names.schema);
+        set(6, names.table);
     }
     tuplestore_putvalues(routing->result->setResult, routing->result->setDesc, values, nulls);
 }

@@ -273,9 +273,12 @@ void OnInvalidation(Datum, int cache, uint32 hash) {
 
 } // namespace
 
+ForeignServer *ServerOf(Oid foreign_table) {
+    return GetForeignServer(GetForeignTable(foreign_table)->serverid);
+}
+
 bool IsOfPostgres(Oid foreign_table) {
-    ForeignServer *server = GetForeignServer(GetForeignTable(foreign_table)->serverid);
-    Oid handler = GetForeignDataWrapper(server->fdwid)->fdwhandler;
+    Oid handler = GetForeignDataWrapper(ServerOf(foreign_table)->fdwid)->fdwhandler;
     HeapTuple tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(handler));
     if (!HeapTupleIsValid(tuple))
         return false; // it has none
@@ -289,7 +292,7 @@ bool IsOfPostgres(Oid foreign_table) {
 ShardConnection *OpenConnection(Oid foreign_table, Oid user) {
     if (!OidIsValid(user))
         user = GetUserId();
-    ForeignServer *server = GetForeignServer(GetForeignTable(foreign_table)->serverid);
+    ForeignServer *server = ServerOf(foreign_table);
     if (!IsOfPostgres(foreign_table))
         ereport(
             ERROR,
@@ -353,12 +356,8 @@ Statement *FindStatement(ShardConnection *self, const char *sql) {
     if (!self->memory) {
         self->memory = AllocSetContextCreate(TopMemoryContext, "index_table statements of shards",
                                              ALLOCSET_SMALL_SIZES);
-        HASHCTL control = {};
-        control.keysize = sizeof(uint64);
-        control.entrysize = sizeof(Statement);
-        control.hcxt = self->memory;
-        self->statements = hash_create("index_table statements of shards", 32, &control,
-                                       HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+        self->statements =
+            MakeHashTable<uint64, Statement>("index_table statements of shards", 32, self->memory);
     }
     uint64 hash = hash_bytes_extended(reinterpret_cast<const unsigned char *>(sql), strlen(sql), 0);
     bool found;

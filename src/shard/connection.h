@@ -25,6 +25,9 @@ namespace index_table {
 
 struct ShardConnection;
 
+// The server of a foreign table, in the current memory context.
+ForeignServer *ServerOf(Oid foreign_table);
+
 // Whether postgres_fdw serves a foreign table.
 bool IsOfPostgres(Oid foreign_table);
 

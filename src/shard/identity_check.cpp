@@ -1,6 +1,7 @@
 #include "shard/identity_check.h"
 
 #include "shard/connection.h"
+#include "shard/remote_table.h"
 
 namespace index_table {
 namespace {
@@ -14,21 +15,12 @@ struct RemoteTable {
     ShardConnection *connection;
 };
 
-const char *StringOption(List *options, const char *name, const char *otherwise) {
-    ListCell *cell;
-    foreach (cell, options)
-        if (strcmp(lfirst_node(DefElem, cell)->defname, name) == 0)
-            return defGetString(lfirst_node(DefElem, cell));
-    return otherwise;
-}
-
 RemoteTable FindRemoteTable(Oid foreign_table) {
-    ForeignTable *table = GetForeignTable(foreign_table);
+    RemoteNames names = FindRemoteNames(foreign_table);
     return {.foreign_table = foreign_table,
-            .server = GetForeignServer(table->serverid)->servername,
-            .schema = StringOption(table->options, "schema_name",
-                                   get_namespace_name(get_rel_namespace(foreign_table))),
-            .name = StringOption(table->options, "table_name", get_rel_name(foreign_table)),
+            .server = ServerOf(foreign_table)->servername,
+            .schema = names.schema,
+            .name = names.table,
             .connection = OpenConnection(foreign_table)};
 }
 
@@ -39,10 +31,9 @@ int Context(const RemoteTable &remote) {
 }
 
 // The name of a column of the base table on the shard.
-const char *RemoteColumn(const RemoteTable &remote, Relation base, AttrNumber base_attno) {
+char *RemoteColumn(const RemoteTable &remote, Relation base, AttrNumber base_attno) {
     const char *name = NameStr(TupleDescAttr(RelationGetDescr(base), base_attno - 1)->attname);
-    AttrNumber attno = get_attnum(remote.foreign_table, name);
-    return StringOption(GetForeignColumnOptions(remote.foreign_table, attno), "column_name", name);
+    return index_table::RemoteColumn(remote.foreign_table, get_attnum(remote.foreign_table, name));
 }
 
 // A text array, as a parameter.
@@ -211,11 +202,9 @@ void CheckShardIdentity(Relation base, Oid foreign_table, List *identity, List *
     List *all = list_concat_unique_int(list_copy(identity), others);
     ListCell *cell;
     foreach (cell, identity)
-        identity_names = lappend(identity_names,
-                                 const_cast<char *>(RemoteColumn(remote, base, lfirst_int(cell))));
+        identity_names = lappend(identity_names, RemoteColumn(remote, base, lfirst_int(cell)));
     foreach (cell, all)
-        all_names =
-            lappend(all_names, const_cast<char *>(RemoteColumn(remote, base, lfirst_int(cell))));
+        all_names = lappend(all_names, RemoteColumn(remote, base, lfirst_int(cell)));
     CheckTypes(remote, table, base, all, all_names);
     CheckUnique(remote, table, base, identity, identity_names);
     MemoryContextSwitchTo(caller);

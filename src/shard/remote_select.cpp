@@ -331,12 +331,7 @@ RemoteSelect *MakeSelect(const RemoteQuestion &question) {
     foreach (cell, question.identity)
         select->array_types[foreach_current_index(cell)] =
             IdentityArrayType(get_atttype(question.base, lfirst_int(cell)));
-    HASHCTL control = {};
-    control.keysize = sizeof(Oid);
-    control.entrysize = sizeof(LeafSelect);
-    control.hcxt = context;
-    select->leaves = hash_create("index_table remote selects", 16, &control,
-                                 HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+    select->leaves = MakeHashTable<Oid, LeafSelect>("index_table remote selects", 16, context);
     MemoryContextSwitchTo(caller);
     MemoryContextSetParent(context, CacheMemoryContext);
     return select;

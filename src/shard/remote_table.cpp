@@ -3,14 +3,18 @@
 #include "shard/connection_options.h"
 
 namespace index_table {
-char *RemoteName(Oid foreign_table) {
+
+RemoteNames FindRemoteNames(Oid foreign_table) {
     List *options = GetForeignTable(foreign_table)->options;
     const char *schema = FindOptionText(options, "schema_name");
-    const char *name = FindOptionText(options, "table_name");
-    if (!schema)
-        schema = get_namespace_name(get_rel_namespace(foreign_table));
-    return psprintf("%s.%s", quote_identifier(schema),
-                    quote_identifier(name ? name : get_rel_name(foreign_table)));
+    const char *table = FindOptionText(options, "table_name");
+    return {.schema = schema ? schema : get_namespace_name(get_rel_namespace(foreign_table)),
+            .table = table ? table : get_rel_name(foreign_table)};
+}
+
+char *RemoteName(Oid foreign_table) {
+    RemoteNames names = FindRemoteNames(foreign_table);
+    return psprintf("%s.%s", quote_identifier(names.schema), quote_identifier(names.table));
 }
 
 char *RemoteColumn(Oid foreign_table, AttrNumber attno) {

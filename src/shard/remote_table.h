@@ -5,6 +5,14 @@
 
 namespace index_table {
 
+// The schema and the table, on the server of a foreign table, that it stands for. Where its options
+// do not say, they are called there as here.
+struct RemoteNames {
+    const char *schema;
+    const char *table;
+};
+RemoteNames FindRemoteNames(Oid foreign_table);
+
 // "schema"."table" on the server of a foreign table; the name of a column there. In the current
 // memory context.
 char *RemoteName(Oid foreign_table);
