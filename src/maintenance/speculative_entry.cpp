@@ -205,7 +205,7 @@ SpeculativeEntries *BeginSpeculation(List *tables, CommandId command) {
     speculative->entry_capacity = speculative->table_count;
     speculative->speculative = palloc_array(SpeculativeEntry, speculative->entry_capacity);
     speculative->pages = MakeHashTable<SpeculativePage::Place, SpeculativePage>(
-        "index_table rows with claimed entries", 16, memory);
+        "index_table rows with speculative entries", 16, memory);
     MemoryContextSwitchTo(caller);
     speculative->outer = innermost;
     innermost = speculative;
