@@ -361,8 +361,9 @@ void RetirePartition(Oid leaf) {
 
 namespace {
 
-// Stands for all partitions of a base table.
+// Stand for all partitions of a base table, and for their numbers. 2 is that of settle.cpp.
 constexpr uint16 kTruncation = 1;
+constexpr uint16 kNumbers = 3;
 
 } // namespace
 
@@ -387,6 +388,10 @@ void WaitForTruncations(Oid base) {
     LOCKTAG tag;
     SET_LOCKTAG_OBJECT(tag, MyDatabaseId, RelationRelationId, base, kTruncation);
     WaitForLockers(tag, ShareLock, false);
+}
+
+void LockNumbers(Oid base) {
+    LockDatabaseObject(RelationRelationId, base, kNumbers, ExclusiveLock);
 }
 
 void DeletePartitions(Oid base) {

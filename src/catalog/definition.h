@@ -195,7 +195,10 @@ List *ListRetiredNumbers(Oid index_table);
 void ForgetRetiredNumbers(Oid index_table, List *numbers);
 // The leaves that have numbers, a list of OIDs.
 List *ListPartitions(Oid base);
-// Removes every number of a base table.
+// Whoever makes the first index table of a base table, and whoever drops its last, first waits for
+// the other: the one may be given the numbers that the other removes. Until the transaction ends.
+void LockNumbers(Oid base);
+// Removes every number of a base table. REQUIRES LockNumbers().
 void DeletePartitions(Oid base);
 
 // The oids of the bases of all definitions, those of dropped relations too.

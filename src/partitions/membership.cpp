@@ -222,6 +222,7 @@ int64 ReconcilePartitions(Relation base) {
 }
 
 void RegisterPartitions(Oid base, List *leaves) {
+    LockNumbers(base); // before it is asked whether there are index tables
     // What a dump without its definition has left there: partitions may have gone since.
     if (ListIndexTables(base) == NIL)
         DeletePartitions(base);
