@@ -106,6 +106,8 @@ void CatalogScan::End() {
 }
 
 void InsertDefinition(const Definition &definition, TableState state) {
+    Assert(state == TableState::Restored ? IsLocked(definition.relid, AccessExclusiveLock)
+                                         : IsLocked(definition.base, ShareRowExclusiveLock));
     Datum values[kDefColumns];
     bool nulls[kDefColumns] = {};
     values[kDefIndexTable - 1] = ObjectIdGetDatum(definition.relid);
@@ -117,6 +119,8 @@ void InsertDefinition(const Definition &definition, TableState state) {
 }
 
 void DeleteDefinition(Oid relid) {
+    Assert(IsLocked(relid, AccessExclusiveLock) ||
+           !SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relid)));
     Oid base = RecordedBase(relid);
     DeleteRow("definition", "definition_pkey", F_OIDEQ, ObjectIdGetDatum(relid));
     DeleteRow("retired_partition", "retired_partition_pkey", F_OIDEQ, ObjectIdGetDatum(relid));
@@ -127,6 +131,7 @@ void DeleteDefinition(Oid relid) {
 }
 
 void ForgetIncludedColumns(Oid base) {
+    Assert(IsLocked(base, ShareRowExclusiveLock));
     bool changed = false;
     ListCell *cell;
     foreach (cell, ListIndexTables(base))
@@ -182,11 +187,13 @@ void SetState(Oid relid, TableState state) {
 
 // Snapshots that see the definition's row see what was built: a new version of it.
 void SetLog(Oid relid, Oid log) {
+    Assert(IsLocked(RecordedBase(relid), ShareRowExclusiveLock));
     StoreLog(relid, log);
     RecordBuild(relid);
 }
 
 void SetMaintenance(Oid relid, bool deferred) {
+    Assert(IsLocked(RecordedBase(relid), ShareRowExclusiveLock));
     StoreMaintenance(relid, deferred);
     Invalidate(RecordedBase(relid));
 }
@@ -206,6 +213,7 @@ List *ListLoadedPartitions(Oid relid) {
 }
 
 void RecordLoadedPartition(Oid relid, int32 partition_id) {
+    Assert(IsLocked(relid, ShareUpdateExclusiveLock));
     Datum values[] = {ObjectIdGetDatum(relid), Int32GetDatum(partition_id)};
     bool nulls[2] = {};
     InsertRow("loaded_partition", values, nulls);
@@ -213,11 +221,13 @@ void RecordLoadedPartition(Oid relid, int32 partition_id) {
 }
 
 void ForgetLoadedPartitions(Oid relid) {
+    Assert(IsLocked(relid, ShareUpdateExclusiveLock));
     DeleteRow("loaded_partition", "loaded_partition_pkey", F_OIDEQ, ObjectIdGetDatum(relid));
     CommandCounterIncrement();
 }
 
 bool AppendIncludedColumn(Oid relid, AttrNumber attno) {
+    Assert(IsLocked(RecordedBase(relid), ShareRowExclusiveLock));
     const Definition *definition = ReadDefinition(relid);
     if (!definition || list_member_int(definition->include, attno))
         return false;
@@ -302,6 +312,7 @@ bool IsNumberUsed(Oid base, int32 id) {
 } // namespace
 
 int32 AddPartition(Oid base, Oid leaf) {
+    Assert(IsLocked(leaf, ShareLock) || IsLocked(base, ShareRowExclusiveLock));
     Datum values[kPartColumns];
     bool nulls[kPartColumns] = {};
     int32 id;
@@ -342,6 +353,7 @@ void RetirePartition(Oid leaf) {
     std::optional<PartitionNumber> number = FindPartitionNumber(leaf);
     if (!number)
         return;
+    Assert(IsLocked(leaf, ShareLock) || IsLocked(number->base, ShareRowExclusiveLock));
     Datum values[kRetiredColumns];
     bool nulls[kRetiredColumns] = {};
     values[kRetiredId - 1] = Int32GetDatum(number->id);
@@ -395,6 +407,7 @@ void LockNumbers(Oid base) {
 }
 
 void DeletePartitions(Oid base) {
+    Assert(IsObjectLocked(RelationRelationId, base, kNumbers, ExclusiveLock));
     DeleteRow("partition", "partition_base_idx", F_OIDEQ, ObjectIdGetDatum(base));
     DeleteRow("retired_partition", "retired_partition_base_idx", F_OIDEQ, ObjectIdGetDatum(base));
     CommandCounterIncrement();
@@ -414,6 +427,7 @@ List *ListPartitions(Oid base) {
 }
 
 std::optional<PartitionNumber> FindPartitionNumber(Oid leaf) {
+    Assert(IsTransactionState());
     std::optional<PartitionNumber> number;
     CatalogScan scan("partition", "partition_relation_key", F_OIDEQ, ObjectIdGetDatum(leaf),
                      AccessShareLock);
@@ -450,10 +464,12 @@ int CountPartitionRows(Oid base, int limit) {
 }
 
 List *ListRetiredNumbers(Oid index_table) {
+    Assert(IsTransactionState());
     return ListNumbers("retired_partition", "retired_partition_pkey", index_table);
 }
 
 void ForgetRetiredNumbers(Oid index_table, List *numbers) {
+    Assert(IsLocked(index_table, RowExclusiveLock));
     CatalogScan scan("retired_partition", "retired_partition_pkey", F_OIDEQ,
                      ObjectIdGetDatum(index_table), RowExclusiveLock);
     Oid base = InvalidOid;

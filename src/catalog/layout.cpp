@@ -112,6 +112,7 @@ bool IsUniqueInLeaves(const IndexTable *table) {
 } // namespace
 
 bool IsIdentityUnique(const IndexTable *table) {
+    Assert(IsKnown(table));
     if (table->identity_is_unique || table->is_unique_in_leaves_known)
         return table->identity_is_unique || table->is_unique_in_leaves;
     IndexTable *known = const_cast<IndexTable *>(table);
@@ -120,7 +121,14 @@ bool IsIdentityUnique(const IndexTable *table) {
     return known->is_unique_in_leaves;
 }
 
+#ifdef USE_ASSERT_CHECKING
+bool IsKnown(const IndexTable *table) {
+    return table && table->serial > 0 && table->serial <= last_serial;
+}
+#endif
+
 AttrNumber BaseColumn(const IndexTable *table, int position) {
+    Assert(position >= 0 && position < table->column_count);
     if (position < table->key.count)
         return table->key.columns[position].attno;
     for (const CopiedColumn &copy : std::span(table->copied, table->copied_count))
@@ -139,6 +147,7 @@ const AttrNumber *LiveColumns(TupleDesc descriptor, int count) {
 }
 
 const AttrNumber *GetLiveColumns(Relation rel, int count) {
+    Assert(count > 0);
     if (const AttrNumber *attnos = LiveColumns(RelationGetDescr(rel), count))
         return attnos;
     ereport(ERROR,
@@ -149,6 +158,7 @@ const AttrNumber *GetLiveColumns(Relation rel, int count) {
 }
 
 const AttrNumber *StoredColumns(const IndexTable *table, Relation rel) {
+    Assert(RelationGetRelid(rel) == table->relid);
     if (table->stored)
         return table->stored;
     MemoryContext caller =
@@ -160,6 +170,8 @@ const AttrNumber *StoredColumns(const IndexTable *table, Relation rel) {
 }
 
 IndexTable *MakeIndexTable(Relation base, const Definition &definition, TableState state) {
+    Assert(RelationGetRelid(base) == definition.base);
+    Assert(IsMemoryFreed());
     IndexTable *table = static_cast<IndexTable *>(palloc0(sizeof(IndexTable)));
     table->serial = ++last_serial;
     table->relid = definition.relid;

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "core/compat.h"
+#include "core/contract.h"
 #include "core/names.h"
 #include "core/number_map.h"
 #include "core/owner.h"

@@ -8,6 +8,7 @@ void RaiseDropped(Oid relid) {
 }
 
 Relation OpenRelation(Oid relid, LOCKMODE mode) {
+    Assert(OidIsValid(relid));
     Relation rel = try_relation_open(relid, mode);
     if (!rel)
         RaiseDropped(relid);
@@ -15,6 +16,7 @@ Relation OpenRelation(Oid relid, LOCKMODE mode) {
 }
 
 Oid RelationOwner(Oid relid) {
+    Assert(IsTransactionState());
     HeapTuple tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
     if (!HeapTupleIsValid(tuple))
         RaiseDropped(relid);
@@ -24,6 +26,7 @@ Oid RelationOwner(Oid relid) {
 }
 
 bool FindParent(Oid partition, Parent *parent) {
+    Assert(IsTransactionState());
     Relation inherits = table_open(InheritsRelationId, AccessShareLock);
     ScanKeyData key;
     ScanKeyInit(&key, Anum_pg_inherits_inhrelid, BTEqualStrategyNumber, F_OIDEQ,
@@ -44,6 +47,7 @@ bool FindParent(Oid partition, Parent *parent) {
 }
 
 Oid RootOf(Oid relid) {
+    Assert(IsTransactionState());
     while (get_rel_relispartition(relid)) {
         Parent parent;
         if (!FindParent(relid, &parent))

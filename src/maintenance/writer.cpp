@@ -420,6 +420,7 @@ Outcome Judge(TM_Result result) {
 } // namespace
 
 bool DeleteStoredEntry(EntryWriter *writer, Oid storage, ItemPointer tid) {
+    Assert(ItemPointerIsValid(tid));
     int number = 0;
     while (writer->partition_key && writer->partitions->oids[number] != storage)
         if (++number == writer->target_count)
@@ -442,6 +443,7 @@ bool DeleteStoredEntry(EntryWriter *writer, Oid storage, ItemPointer tid) {
 }
 
 int RouteEntry(PartitionKey key, PartitionDesc partitions, Datum value, bool isnull) {
+    Assert(key->strategy == PARTITION_STRATEGY_HASH && key->partnatts == 1);
     uint64 hash = compute_partition_hash_value(key->partnatts, key->partsupfunc, key->partcollation,
                                                &value, &isnull);
     PartitionBoundInfo bounds = partitions->boundinfo;
@@ -454,6 +456,7 @@ int RouteEntry(PartitionKey key, PartitionDesc partitions, Datum value, bool isn
 }
 
 EntryWriter *OpenWriter(const IndexTable *table, bool mid_statement, MemoryContext context) {
+    Assert(IsKnown(table) && IsTransactionState() && !IsInParallelMode());
     Relation root = try_relation_open(table->relid, RowExclusiveLock);
     if (!root)
         return nullptr;
@@ -516,6 +519,8 @@ void RethrowError(const EntryWriter *writer) {
 }
 
 void InsertEntries(EntryWriter *writer, std::span<const Change> changes) {
+    Assert(std::all_of(changes.begin(), changes.end(),
+                       [](const Change &change) { return change.kind == ChangeKind::Insert; }));
     MemoryContext caller = MemoryContextSwitchTo(writer->per_row);
     for (Size start = 0; start < changes.size();) {
         Target *target = TargetOf(writer, changes[start].entry);
@@ -596,11 +601,13 @@ bool MoveEntry(EntryWriter *writer, Target *from, Target *to, const Change &old_
 } // namespace
 
 bool DeleteEntry(EntryWriter *writer, const Change &change) {
+    Assert(change.kind == ChangeKind::Delete);
     ItemPointerData tid;
     return DeleteEntry(writer, TargetOf(writer, change.entry), change, false, &tid);
 }
 
 bool ReplaceEntry(EntryWriter *writer, const Change &old_change, const Change &new_change) {
+    Assert(old_change.kind == ChangeKind::Delete && new_change.kind == ChangeKind::Insert);
     Target *target = TargetOf(writer, old_change.entry);
     if (Target *other = TargetOf(writer, new_change.entry); other != target)
         return MoveEntry(writer, target, other, old_change, new_change);

@@ -490,6 +490,7 @@ void SendStatement(ShardConnection *self, const char *sql, int count, const char
 }
 
 void TakeRowByRow(ShardConnection *self) {
+    Assert(self->conn && self->is_busy);
     if (self->sends_shared)
         self->answer.by_row = true;
     else
@@ -512,6 +513,7 @@ Arrival TakeArrival(ShardConnection *self, PGresult **result) {
 }
 
 PGresult *ReceiveResult(ShardConnection *self) {
+    Assert(self->conn && self->is_busy);
     PGresult *result = ReceiveAny(self);
     ExecStatusType status = PQresultStatus(result);
     if (status != PGRES_TUPLES_OK && status != PGRES_COMMAND_OK)
@@ -570,6 +572,7 @@ void AtEOXactConnections() {
 }
 
 void AtEOSubXactConnections(bool commits, int level) {
+    Assert(level > 1);
     if (!commits)
         CloseBusy(level);
     for (ShardConnection *self = connections; commits && self; self = self->next)
