@@ -185,6 +185,8 @@ void OnTransactionEnd(XactEvent event, void *) {
     default:
         return;
     }
+    Assert((event != XACT_EVENT_COMMIT && event != XACT_EVENT_PREPARE) ||
+           (AreBuffersEmpty() && !HasRechecks()));
     AtEOXactChangeBuffers();
     AtEOXactSpeculation();
     AtEOXactRechecks();

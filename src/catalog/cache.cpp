@@ -143,6 +143,7 @@ uint64 CacheGeneration() {
 }
 
 void Invalidate(Oid base) {
+    Assert(OidIsValid(base));
     if (SearchSysCacheExists1(RELOID, ObjectIdGetDatum(base)))
         CacheInvalidateRelcacheByRelid(base);
     else
@@ -150,6 +151,7 @@ void Invalidate(Oid base) {
 }
 
 const Base *FindBase(Oid relid) {
+    Assert(IsTransactionState());
     CreateTables();
     BaseEntry *entry = static_cast<BaseEntry *>(hash_search(bases, &relid, HASH_FIND, nullptr));
     if (entry && entry->base) {
@@ -181,6 +183,7 @@ const Base *FindBase(Oid relid) {
 }
 
 int RowWidth(const Base *base) {
+    Assert(OidIsValid(base->relid));
     Base *cached = const_cast<Base *>(base);
     if (cached->row_width == 0)
         cached->row_width = Max(1, get_relation_data_width(base->relid, nullptr));
@@ -188,6 +191,7 @@ int RowWidth(const Base *base) {
 }
 
 int CountPartitions(const Base *base, int limit) {
+    Assert(limit > 0);
     Base *cached = const_cast<Base *>(base);
     if (cached->counted_to < limit) {
         cached->partition_count = CountPartitionRows(base->relid, limit);
@@ -237,6 +241,7 @@ bool HasForeignLeaves(const Base *base) {
 }
 
 const IndexTable *FindIndexTable(Oid relid) {
+    Assert(IsTransactionState());
     CreateTables();
     WatchedRelation *known =
         static_cast<WatchedRelation *>(hash_search(watched, &relid, HASH_FIND, nullptr));
@@ -262,6 +267,7 @@ const IndexTable *GetIndexTable(Oid relid) {
 }
 
 const IndexTable *LockIndexTable(const IndexTable *table, LOCKMODE mode) {
+    Assert(IsKnown(table));
     Oid relid = table->relid;
     LockRelationOid(table->base, mode); // first, as writers do
     LockRelationOid(relid, AccessShareLock);
@@ -269,6 +275,7 @@ const IndexTable *LockIndexTable(const IndexTable *table, LOCKMODE mode) {
 }
 
 void CheckIsComplete(const IndexTable *table) {
+    Assert(IsKnown(table));
     if (OidIsValid(table->log))
         ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
                         errmsg("index table \"%s\" is not complete", get_rel_name(table->relid)),
@@ -278,6 +285,7 @@ void CheckIsComplete(const IndexTable *table) {
 }
 
 Oid FindPartition(Oid base, int32 partition_id) {
+    Assert(IsTransactionState() && OidIsValid(base));
     CreateTables();
     if (leaves_outdated) {
         hash_destroy(leaves);

@@ -117,6 +117,8 @@ List *ReadOids(const char *table, const char *index, Datum value, int column) {
 }
 
 void InsertDefinition(const Definition &definition, TableState state) {
+    Assert(state == TableState::Restored ? IsLocked(definition.relid, AccessExclusiveLock)
+                                         : IsLocked(definition.base, ShareRowExclusiveLock));
     Datum values[kDefColumns];
     bool nulls[kDefColumns] = {};
     values[kDefIndexTable - 1] = ObjectIdGetDatum(definition.relid);
@@ -128,6 +130,8 @@ void InsertDefinition(const Definition &definition, TableState state) {
 }
 
 void DeleteDefinition(Oid relid) {
+    Assert(IsLocked(relid, AccessExclusiveLock) ||
+           !SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relid)));
     Oid base = RecordedBase(relid);
     DeleteRow("definition", "definition_pkey", F_OIDEQ, ObjectIdGetDatum(relid));
     DeleteRow("retired_partition", "retired_partition_pkey", F_OIDEQ, ObjectIdGetDatum(relid));
@@ -138,6 +142,7 @@ void DeleteDefinition(Oid relid) {
 }
 
 void ForgetIncludedColumns(Oid base) {
+    Assert(IsLocked(base, ShareRowExclusiveLock));
     bool changed = false;
     ListCell *cell;
     foreach (cell, ListIndexTables(base))
@@ -193,11 +198,13 @@ void SetState(Oid relid, TableState state) {
 
 // Snapshots that see the definition's row see what was built: a new version of it.
 void SetLog(Oid relid, Oid log) {
+    Assert(IsLocked(RecordedBase(relid), ShareRowExclusiveLock));
     StoreLog(relid, log);
     RecordBuild(relid);
 }
 
 void SetMaintenance(Oid relid, bool deferred) {
+    Assert(IsLocked(RecordedBase(relid), ShareRowExclusiveLock));
     StoreMaintenance(relid, deferred);
     Invalidate(RecordedBase(relid));
 }
@@ -217,6 +224,7 @@ List *ListLoadedPartitions(Oid relid) {
 }
 
 void RecordLoadedPartition(Oid relid, int32 partition_id) {
+    Assert(IsLocked(relid, ShareUpdateExclusiveLock));
     Datum values[] = {ObjectIdGetDatum(relid), Int32GetDatum(partition_id)};
     bool nulls[2] = {};
     InsertRow("loaded_partition", values, nulls);
@@ -224,11 +232,13 @@ void RecordLoadedPartition(Oid relid, int32 partition_id) {
 }
 
 void ForgetLoadedPartitions(Oid relid) {
+    Assert(IsLocked(relid, ShareUpdateExclusiveLock));
     DeleteRow("loaded_partition", "loaded_partition_pkey", F_OIDEQ, ObjectIdGetDatum(relid));
     CommandCounterIncrement();
 }
 
 bool AppendIncludedColumn(Oid relid, AttrNumber attno) {
+    Assert(IsLocked(RecordedBase(relid), ShareRowExclusiveLock));
     const Definition *definition = ReadDefinition(relid);
     if (!definition || list_member_int(definition->include, attno))
         return false;
@@ -307,6 +317,7 @@ bool IsNumberUsed(Oid base, int32 id) {
 } // namespace
 
 int32 AddPartition(Oid base, Oid leaf) {
+    Assert(IsLocked(leaf, ShareLock) || IsLocked(base, ShareRowExclusiveLock));
     Datum values[kPartColumns];
     bool nulls[kPartColumns] = {};
     int32 id;
@@ -347,6 +358,7 @@ void RetirePartition(Oid leaf) {
     std::optional<PartitionNumber> number = FindPartitionNumber(leaf);
     if (!number)
         return;
+    Assert(IsLocked(leaf, ShareLock) || IsLocked(number->base, ShareRowExclusiveLock));
     Datum values[kRetiredColumns];
     bool nulls[kRetiredColumns] = {};
     values[kRetiredId - 1] = Int32GetDatum(number->id);
@@ -385,7 +397,13 @@ void WaitForTruncations(Oid base) {
     WaitForLockers(PartTag(base, LockedPart::Truncation), ShareLock, false);
 }
 
+void LockNumbers(Oid base) {
+    LockPart(base, LockedPart::Numbers, ExclusiveLock);
+}
+
 void DeletePartitions(Oid base) {
+    Assert(IsObjectLocked(RelationRelationId, base, static_cast<uint16>(LockedPart::Numbers),
+                          ExclusiveLock));
     DeleteRow("partition", "partition_base_idx", F_OIDEQ, ObjectIdGetDatum(base));
     DeleteRow("retired_partition", "retired_partition_base_idx", F_OIDEQ, ObjectIdGetDatum(base));
     CommandCounterIncrement();
@@ -397,6 +415,7 @@ List *ListPartitions(Oid base) {
 }
 
 std::optional<PartitionNumber> FindPartitionNumber(Oid leaf) {
+    Assert(IsTransactionState());
     std::optional<PartitionNumber> number;
     CatalogScan scan("partition", "partition_relation_key", F_OIDEQ, ObjectIdGetDatum(leaf),
                      AccessShareLock);
@@ -433,10 +452,12 @@ int CountPartitionRows(Oid base, int limit) {
 }
 
 List *ListRetiredNumbers(Oid index_table) {
+    Assert(IsTransactionState());
     return ListNumbers("retired_partition", "retired_partition_pkey", index_table);
 }
 
 void ForgetRetiredNumbers(Oid index_table, List *numbers) {
+    Assert(IsLocked(index_table, RowExclusiveLock));
     CatalogScan scan("retired_partition", "retired_partition_pkey", F_OIDEQ,
                      ObjectIdGetDatum(index_table), RowExclusiveLock);
     Oid base = InvalidOid;

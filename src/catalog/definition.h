@@ -107,6 +107,12 @@ const AttrNumber *StoredColumns(const IndexTable *table, Relation rel);
 // the current memory context.
 IndexTable *MakeIndexTable(Relation base, const Definition &definition, TableState state);
 
+#ifdef USE_ASSERT_CHECKING
+// For Assert: whether it is one that MakeIndexTable() made and nobody has freed, as an index table
+// is once it is outdated and the transaction has ended.
+bool IsKnown(const IndexTable *table);
+#endif
+
 // The base table's column in a position of the entry; 0 where it is an expression or partition_id.
 AttrNumber BaseColumn(const IndexTable *table, int position);
 
@@ -158,14 +164,19 @@ uint64 CacheGeneration();
 // Makes every session forget what it knows of a base table, its index tables and partitions.
 void Invalidate(Oid base);
 
-// Writers. Callers hold at least ShareRowExclusiveLock on the base table (a lock on the leaf that
-// excludes writers suffices for AddPartition, RetirePartition, RenumberPartition and RecordBuild).
+// Writers. Callers hold at least ShareRowExclusiveLock on the base table where nothing else is
+// said; for AddPartition, RetirePartition, RenumberPartition and RecordBuild a lock on the leaf
+// that excludes writers will do.
+//
+// One that was restored may be inserted, any may be deleted, with AccessExclusiveLock on the index
+// table instead.
 void InsertDefinition(const Definition &definition, TableState state);
 void DeleteDefinition(Oid relid);
 // Adds a new column of the base table to the included columns of an index table. False, with
 // nothing done, where it is one already.
 bool AppendIncludedColumn(Oid relid, AttrNumber attno);
-// What is damaged does not become Restored: it has missed changes since.
+// What is damaged does not become Restored: it has missed changes since. Those who load a dump, and
+// those who settle what it has brought, keep each other out by other locks than the base table's.
 void SetState(Oid relid, TableState state);
 // Notes that this transaction wrote entries of rows that it did not: snapshots that do not see it
 // are not served by the index table.
@@ -177,7 +188,8 @@ void SetLog(Oid relid, Oid log);
 void SetMaintenance(Oid relid, bool deferred);
 // Whether some index table of a base table is maintained immediately everywhere, as recorded.
 bool HasImmediate(Oid base);
-// The partition numbers whose rows an index table being built has, a list of integers.
+// The partition numbers whose rows an index table being built has, a list of integers. The caller
+// who changes it holds ShareUpdateExclusiveLock on the index table, as whoever builds it does.
 List *ListLoadedPartitions(Oid relid);
 void RecordLoadedPartition(Oid relid, int32 partition_id);
 void ForgetLoadedPartitions(Oid relid);
@@ -196,11 +208,15 @@ void SkipNumbers();
 void WaitForTruncations(Oid base);
 // Retired numbers of which an index table may still store entries, a list of integers. A vacuum
 // of the index table has removed those of `numbers`.
+// The caller has locked it as writers do.
 List *ListRetiredNumbers(Oid index_table);
 void ForgetRetiredNumbers(Oid index_table, List *numbers);
 // The leaves that have numbers, a list of OIDs.
 List *ListPartitions(Oid base);
-// Removes every number of a base table.
+// Whoever makes the first index table of a base table, and whoever drops its last, first waits for
+// the other: the one may be given the numbers that the other removes. Until the transaction ends.
+void LockNumbers(Oid base);
+// Removes every number of a base table. REQUIRES LockNumbers().
 void DeletePartitions(Oid base);
 
 // The oids of the bases of all definitions, those of dropped relations too.

@@ -223,6 +223,7 @@ AttrNumber FindColumn(Relation base, const char *name) {
 }
 
 Key ParseKey(Relation base, const char *text) {
+    Assert(IsMemoryFreed());
     List *elements = ParseAsIndex(text, nullptr)->indexParams;
     Key key = {.count = list_length(elements),
                .columns =
@@ -284,6 +285,7 @@ Key ParseKey(Relation base, const char *text) {
 }
 
 Expr *ParsePredicate(Relation base, const char *text) {
+    Assert(IsMemoryFreed());
     Node *raw = ParseAsIndex(nullptr, text)->whereClause;
     ParseState *pstate = MakeParseState(base);
     Node *expr = transformWhereClause(pstate, raw, EXPR_KIND_INDEX_PREDICATE, "WHERE");
@@ -294,6 +296,7 @@ Expr *ParsePredicate(Relation base, const char *text) {
 }
 
 List *ParseColumnList(Relation base, const char *text, const char *what) {
+    Assert(IsMemoryFreed());
     List *names = NIL;
     // The list is changed in place, hence the copy.
     if (!SplitIdentifierString(pstrdup(text), ',', &names) || names == NIL)
@@ -364,6 +367,7 @@ bool IsBare(const Node *expr) {
 } // namespace
 
 char *DescribeKey(Oid base, const Key &key) {
+    Assert(key.count > 0);
     StringInfoData columns;
     initStringInfo(&columns);
     for (int i = 0; i < key.count; i++) {

@@ -86,6 +86,7 @@ bool IsUniqueInLeaves(const IndexTable *table) {
 } // namespace
 
 bool IsIdentityUnique(const IndexTable *table) {
+    Assert(IsKnown(table));
     if (table->identity_is_unique || table->is_unique_in_leaves_known)
         return table->identity_is_unique || table->is_unique_in_leaves;
     IndexTable *known = const_cast<IndexTable *>(table);
@@ -94,7 +95,14 @@ bool IsIdentityUnique(const IndexTable *table) {
     return known->is_unique_in_leaves;
 }
 
+#ifdef USE_ASSERT_CHECKING
+bool IsKnown(const IndexTable *table) {
+    return table && table->serial > 0 && table->serial <= last_serial;
+}
+#endif
+
 AttrNumber BaseColumn(const IndexTable *table, int position) {
+    Assert(position >= 0 && position < table->column_count);
     if (position < table->key.count)
         return table->key.columns[position].attno;
     for (const CopiedColumn &copy : std::span(table->copied, table->copied_count))
@@ -121,6 +129,7 @@ void RaiseNotAsCreated(Relation rel) {
 }
 
 const AttrNumber *GetLiveColumns(Relation rel, int count) {
+    Assert(count > 0);
     const AttrNumber *attnos = LiveColumns(RelationGetDescr(rel), count);
     if (!attnos)
         RaiseNotAsCreated(rel);
@@ -132,6 +141,7 @@ AttrNumber LiveColumn(Relation rel, const IndexTable *table, int position) {
 }
 
 const AttrNumber *StoredColumns(const IndexTable *table, Relation rel) {
+    Assert(RelationGetRelid(rel) == table->relid);
     if (table->stored)
         return table->stored;
     MemoryContext caller =
@@ -143,6 +153,8 @@ const AttrNumber *StoredColumns(const IndexTable *table, Relation rel) {
 }
 
 IndexTable *MakeIndexTable(Relation base, const Definition &definition, TableState state) {
+    Assert(RelationGetRelid(base) == definition.base);
+    Assert(IsMemoryFreed());
     IndexTable *table = static_cast<IndexTable *>(palloc0(sizeof(IndexTable)));
     table->serial = ++last_serial;
     table->relid = definition.relid;

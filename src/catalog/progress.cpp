@@ -109,6 +109,7 @@ void EnterLeaf(SharedLeaf *leaf) {
 } // namespace
 
 Progress *BeginProgress(Oid base, Oid index_table, LOCKMODE mode) {
+    Assert(IsMemoryFreed());
     LockDatabaseObject(ExtensionRelation("definition"), base, 0, mode);
     Progress *progress = static_cast<Progress *>(palloc0(sizeof(Progress)));
     progress->base = base;
@@ -118,6 +119,8 @@ Progress *BeginProgress(Oid base, Oid index_table, LOCKMODE mode) {
 }
 
 void StartCounting(Progress *progress, List *leaves, int64 rows_total, DoneBefore before) {
+    Assert(!progress->segment);
+    Assert(before.partitions >= 0 && before.partitions_to_come >= 0);
     int count = list_length(leaves);
     progress->before = before;
     progress->partition_count = before.partitions + count + before.partitions_to_come;
@@ -178,11 +181,13 @@ void ReportPhase(Progress *progress, Phase phase) {
 }
 
 void ReportRows(Progress *progress, int64 rows) {
+    Assert(rows >= 0);
     if (rows % kReportEvery == 0)
         pgstat_progress_update_param(PROGRESS_CREATEIDX_TUPLES_DONE, progress->before.rows + rows);
 }
 
 void EndProgress(Progress *progress) {
+    Assert(IsObjectLocked(ExtensionRelation("definition"), progress->base, 0, progress->mode));
     // The lock first: for the view, who holds it and reports nothing has yet to begin.
     UnlockDatabaseObject(ExtensionRelation("definition"), progress->base, 0, progress->mode);
     pgstat_progress_end_command();

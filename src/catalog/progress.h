@@ -34,7 +34,7 @@ struct Progress {
     int64 rows_total;
 };
 
-// `leaves` and `partition_ids` pair up. Takes the object lock in `mode`.
+// Takes the object lock in `mode`.
 Progress *BeginProgress(Oid base, Oid index_table, LOCKMODE mode);
 // Makes count_row() know the leaves. rows_total is an estimate.
 void StartCounting(Progress *progress, List *leaves, int64 rows_total, DoneBefore before = {});

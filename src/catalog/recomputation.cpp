@@ -181,6 +181,7 @@ char *BoundCondition(const char *alias, const char *column, Oid opclass, Strateg
 }
 
 char *RecomputationQuery(Relation base, const IndexTable *table, int64 ticket, Oid leaf) {
+    Assert(IsKnown(table) && RelationGetRelid(base) == table->base);
     StringInfoData sql;
     initStringInfo(&sql);
     appendStringInfoString(&sql, "SELECT ");
@@ -211,6 +212,7 @@ char *RecomputationQuery(Relation base, const IndexTable *table, int64 ticket, O
 
 BoundPlan PrepareBound(const char *sql, const IndexTable *table, int cursor_options, int count,
                        const Oid *types) {
+    Assert(IsKnown(table) && (count == 0 || types));
     Binding *binding = palloc_object(Binding);
     *binding = {.table = table, .count = count, .types = palloc_array(Oid, Max(1, count))};
     std::copy(types, types + count, binding->types);
@@ -227,6 +229,7 @@ void FreeBound(const BoundPlan &bound) {
 }
 
 ParamListInfo BoundParameters(const BoundPlan &plan, const Datum *values, const char *nulls) {
+    Assert(plan.binding->count == 0 || values);
     ParamListInfo params = plan.binding->count > 0 ? makeParamList(plan.binding->count) : nullptr;
     for (int i = 0; i < plan.binding->count; i++)
         params->params[i] = {.value = values[i],
@@ -237,11 +240,13 @@ ParamListInfo BoundParameters(const BoundPlan &plan, const Datum *values, const 
 }
 
 Portal OpenBound(const BoundPlan &plan, const Datum *values, const char *nulls) {
+    Assert(ActiveSnapshotSet());
     return SPI_cursor_open_with_paramlist(nullptr, plan.plan, BoundParameters(plan, values, nulls),
                                           true);
 }
 
 void AppendStoredColumns(StringInfo sql, Relation rel, const IndexTable *table) {
+    Assert(RelationGetRelid(rel) == table->relid);
     const AttrNumber *attnos = GetLiveColumns(rel, table->column_count);
     for (int i = 0; i < table->column_count; i++) {
         Form_pg_attribute att = TupleDescAttr(RelationGetDescr(rel), attnos[i] - 1);
@@ -267,6 +272,7 @@ bool AppendDirection(StringInfo sql, Oid type, Oid opclass, bool descending, boo
 }
 
 char *InEntryOrder(const char *query, const IndexTable *table) {
+    Assert(IsKnown(table));
     StringInfoData by;
     initStringInfo(&by);
     bool has_casts = false;

@@ -379,6 +379,7 @@ void CheckStored(const Definition &meant) {
 } // namespace
 
 Definition *ReadDefinition(Oid relid) {
+    Assert(IsMemoryFreed());
     HeapTuple tuple = FindRule(relid);
     if (!HeapTupleIsValid(tuple))
         return nullptr;
@@ -419,6 +420,7 @@ char *DefinitionStatement(const Definition &definition) {
 }
 
 void StoreDefinition(Oid relid, const char *statement) {
+    Assert(compat::OwnsRelation(relid));
     int nest_level = SecureSearchPath();
     RawStmt *parsed = linitial_node(RawStmt, raw_parser(statement, RAW_PARSE_DEFAULT));
     DefineRule(castNode(RuleStmt, parsed->stmt), statement);
@@ -429,6 +431,7 @@ void StoreDefinition(Oid relid, const char *statement) {
     CommandCounterIncrement();
     AtEOXact_GUC(false, nest_level);
     ReleaseDefinition(relid);
+    Assert(IsLocked(relid, AccessExclusiveLock));
 }
 
 void StoreDefinition(const Definition &definition) {
@@ -437,6 +440,7 @@ void StoreDefinition(const Definition &definition) {
 }
 
 void StoreIncludedColumn(Oid relid, AttrNumber base_attno) {
+    Assert(base_attno > 0);
     EditQuery(relid, [=](Query *query) {
         Index base = BaseIndex(query);
         Oid base_oid = rt_fetch(base, query->rtable)->relid;

@@ -39,7 +39,7 @@ constexpr char kDefinitionRule[] = "index_table_definition";
 Definition *ReadDefinition(Oid relid);
 
 // Gives `definition.relid` its rule, in place of one that it may have. The caller owns the index
-// table and holds AccessExclusiveLock on it, or has just created it.
+// table, which is locked with AccessExclusiveLock.
 void StoreDefinition(const Definition &definition);
 
 // The text of the statement that makes the rule; run later, when types of columns have changed, it

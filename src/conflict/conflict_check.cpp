@@ -80,6 +80,7 @@ bool FindRow(ConflictCheck *check, LeafReader *reader, OpenLeaf *leaf, TupleTabl
 } // namespace
 
 ConflictCheck *MakeConflictCheck(Oid base, List *tables, EState *estate) {
+    Assert(tables != NIL && IsMemoryFreed());
     ConflictCheck *check = palloc0_object(ConflictCheck);
     check->estate = estate;
     check->tables = tables;
@@ -106,6 +107,7 @@ void EndConflictCheck(ConflictCheck *check) {
 
 Conflict CheckConflict(ConflictCheck *check, SpeculativeEntries *speculative, int number,
                        TupleTableSlot *entry) {
+    Assert(!TTS_EMPTY(entry));
     if (!check->looks_at_rows)
         return Conflict::Real;
     LeafReader *reader = &check->readers[number];

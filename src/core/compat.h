@@ -643,4 +643,13 @@ inline void EndBitmapIteration(BitmapIterator *iterator) {
 #endif
 }
 
+// Whether this session holds a lock in exactly this mode.
+inline bool HoldsLock(const LOCKTAG &tag, LOCKMODE mode) {
+#if PG_VERSION_NUM >= 170000
+    return LockHeldByMe(&tag, mode, false);
+#else
+    return LockHeldByMe(&tag, mode);
+#endif
+}
+
 } // namespace index_table::compat

@@ -12,7 +12,8 @@ enum class LockedPart : uint16 {
     Build = 0,      // of an index table: who has built it last is being recorded
     Truncation = 1, // of a base table: held while partitions are being truncated
     Settling = 2,   // of a base table: what was restored of it is being looked at
-    Drain = 7421,   // of a foreign partition: its queue is being drained
+    Numbers = 3,  // of a base table: its partitions are given their first numbers, or lose the last
+    Drain = 7421, // of a foreign partition: its queue is being drained
 };
 
 inline LOCKTAG PartTag(Oid relid, LockedPart part) {

@@ -20,6 +20,7 @@ public:
 
     // `memory` lives as long as the map.
     void Add(uint32 number, void *value, MemoryContext memory) {
+        Assert(!Find(number));
         if (count < kFew) {
             few[count++] = {number, value};
             return;

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "core/compat.h"
+#include "core/contract.h"
 #include "core/hash_table.h"
 #include "core/lock_tags.h"
 #include "core/names.h"

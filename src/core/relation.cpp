@@ -10,6 +10,7 @@ void RaiseDropped(Oid relid) {
 }
 
 Relation OpenRelation(Oid relid, LOCKMODE mode) {
+    Assert(OidIsValid(relid));
     Relation rel = try_relation_open(relid, mode);
     if (!rel)
         RaiseDropped(relid);
@@ -17,6 +18,7 @@ Relation OpenRelation(Oid relid, LOCKMODE mode) {
 }
 
 Oid RelationOwner(Oid relid) {
+    Assert(IsTransactionState());
     HeapTuple tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
     if (!HeapTupleIsValid(tuple))
         RaiseDropped(relid);
@@ -59,6 +61,7 @@ List *MapColumns(List *attnos, Relation from, Relation to) {
 }
 
 bool FindParent(Oid partition, Parent *parent) {
+    Assert(IsTransactionState());
     Relation inherits = table_open(InheritsRelationId, AccessShareLock);
     ScanKeyData key;
     ScanKeyInit(&key, Anum_pg_inherits_inhrelid, BTEqualStrategyNumber, F_OIDEQ,
@@ -79,6 +82,7 @@ bool FindParent(Oid partition, Parent *parent) {
 }
 
 Oid RootOf(Oid relid) {
+    Assert(IsTransactionState());
     while (get_rel_relispartition(relid)) {
         Parent parent;
         if (!FindParent(relid, &parent))

@@ -38,6 +38,7 @@ void AtEOXactRelationCaches() {
 }
 
 void InitializeRelationCache(RelationCache *cache, const char *name) {
+    Assert(!cache->table);
     cache->name = name;
     cache->next = caches;
     caches = cache;
@@ -58,6 +59,8 @@ CachedRelation *FindCached(RelationCache *cache, Oid relid) {
 }
 
 void PutCached(RelationCache *cache, CachedRelation *cached) {
+    Assert(IsTransactionState() && cached->valid);
+    Assert(MemoryContextGetParent(cached->context) != CacheMemoryContext);
     if (!cache->table) {
         HASHCTL control = {};
         control.keysize = sizeof(Oid);
@@ -76,6 +79,7 @@ void PutCached(RelationCache *cache, CachedRelation *cached) {
 }
 
 void ForgetCached(RelationCache *cache, CachedRelation *cached) {
+    Assert(MemoryContextGetParent(cached->context) == CacheMemoryContext);
     MemoryContextSetParent(cached->context, cache->outdated);
     hash_search(cache->table, &cached->relid, HASH_REMOVE, nullptr);
 }

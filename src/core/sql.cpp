@@ -3,6 +3,7 @@
 namespace index_table {
 
 int SecureSearchPath() {
+    Assert(IsTransactionState());
     int nest_level = NewGUCNestLevel();
     set_config_option("search_path", "pg_catalog, pg_temp", PGC_USERSET, PGC_S_SESSION,
                       GUC_ACTION_SAVE, true, 0, false);
@@ -10,6 +11,7 @@ int SecureSearchPath() {
 }
 
 void RunStatement(const char *sql) {
+    Assert(IsTransactionState());
     if (SPI_connect() != SPI_OK_CONNECT)
         elog(ERROR, "SPI_connect failed");
     int result = SPI_execute(sql, false, 0);

@@ -106,6 +106,7 @@ IndexParts MakeIndexParts(const IndexTable *table) {
 } // namespace
 
 Oid CreateSearchIndex(const IndexTable *table) {
+    Assert(IsInOwnerOf(table->relid));
     IndexParts parts = MakeIndexParts(table);
     const char *name = ChooseRelationName(parts.name, nullptr, "idx", parts.schema, false);
     RunStatement(psprintf("CREATE INDEX %s ON %s (%s, %s)%s", quote_identifier(name), parts.target,
@@ -114,6 +115,7 @@ Oid CreateSearchIndex(const IndexTable *table) {
 }
 
 void CreateIndexes(const IndexTable *table) {
+    Assert(IsInOwnerOf(table->relid));
     if (!table->options.is_unique) {
         CreateSearchIndex(table);
         return;
@@ -158,6 +160,7 @@ int64 EstimateRows(List *leaves) {
 
 void LoadPartition(Relation base, const IndexTable *table, Oid leaf, Snapshot snapshot,
                    Progress *progress) {
+    Assert(IsInOwnerOf(leaf) && IsLocked(leaf, AccessShareLock) && snapshot);
     List *all = ListPartitions(table->base);
     List *loaded_numbers = ListLoadedPartitions(table->relid);
     List *loaded = NIL;
@@ -199,12 +202,16 @@ void Analyze(const IndexTable *table, Progress *progress) {
 } // namespace
 
 void Backfill(Relation base, const IndexTable *table, Progress *progress) {
+    Assert(CheckRelationLockedByMe(base, ShareRowExclusiveLock, true) && IsInOwnerOf(table->base));
+    Assert(AreLocked(FindLeaves(table->base, NoLock), ShareRowExclusiveLock));
     LoadAll(base, table, progress);
     CreateIndexes(table);
     Analyze(table, progress);
 }
 
 void Reload(Relation base, const IndexTable *table, Progress *progress) {
+    Assert(CheckRelationLockedByMe(base, ShareRowExclusiveLock, true) && IsInOwnerOf(table->base));
+    Assert(AreLocked(FindLeaves(table->base, NoLock), ShareRowExclusiveLock));
     LoadAll(base, table, progress);
     ListCell *cell;
     foreach (cell, StorageOf(table->relid, NoLock))

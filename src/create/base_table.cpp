@@ -8,6 +8,7 @@
 namespace index_table {
 
 void CheckBase(Relation base) {
+    Assert(CheckRelationLockedByMe(base, AccessShareLock, true));
     const char *name = RelationGetRelationName(base);
     char kind = base->rd_rel->relkind;
     if (kind != RELKIND_RELATION && kind != RELKIND_PARTITIONED_TABLE &&

@@ -142,6 +142,7 @@ void Destroy(DestReceiver *receiver) {
 
 DestReceiver *CreateBulkLoadReceiver(const IndexTable *table, bool is_sorted, bool freeze,
                                      Progress *progress) {
+    Assert(IsKnown(table) && IsMemoryFreed());
     BulkLoadReceiver *self = static_cast<BulkLoadReceiver *>(palloc0(sizeof(BulkLoadReceiver)));
     self->receiver.receiveSlot = Receive;
     self->receiver.rStartup = Startup;

@@ -74,6 +74,7 @@ void RecordLogDependency(const IndexTable *table) {
 } // namespace
 
 void RecordDependencies(const IndexTable *table) {
+    Assert(IsKnown(table));
     ObjectAddress self, referenced;
     ReleaseDefinition(table->relid);
     RecordLogDependency(table);
@@ -105,6 +106,7 @@ void RecordDependencies(const IndexTable *table) {
 }
 
 void ForgetDependencies(const IndexTable *table, List *columns) {
+    Assert(IsKnown(table));
     Relation depend = table_open(DependRelationId, RowExclusiveLock);
     ListCell *cell;
     foreach (cell, ListRelations(table)) {

@@ -28,6 +28,9 @@ void ForgetIndexTable(Oid index_table, Oid base) {
     DeleteDefinition(index_table);
     if (ListIndexTables(base) != NIL)
         return;
+    LockNumbers(base);
+    if (ListIndexTables(base) != NIL) // one was being created
+        return;
     List *leaves = ListPartitions(base);
     DeletePartitions(base);
     if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(base)))

@@ -53,6 +53,7 @@ void RefuseVirtualColumns(Relation base) {
 }
 
 void CopyNewColumn(Oid base_oid, const char *name) {
+    Assert(IsLocked(base_oid, AccessExclusiveLock));
     Relation base = relation_open(base_oid, NoLock);
     RefuseVirtualColumns(base);
     AttrNumber attno = FindColumn(base, name);

@@ -334,6 +334,7 @@ bool Complete(Oid relid, Oid base) {
 } // namespace
 
 void LockOutWriters(Oid base) {
+    Assert(OidIsValid(base));
     constexpr int kAttempts = 100; // then in their way after all
     for (int i = 0; i < kAttempts; i++) {
         Oid busy = TryLockOutWriters(base);
@@ -358,6 +359,7 @@ void CheckMayCommit(FunctionCallInfo fcinfo, const char *procedure) {
 }
 
 Oid CreateLog(Oid index_table) {
+    Assert(IsInOwnerOf(index_table));
     char persistence = EntryPersistence(index_table);
     Oid schema = get_rel_namespace(index_table);
     char *name = ChooseRelationName(get_rel_name(index_table), nullptr, "log", schema, false);
@@ -384,6 +386,7 @@ Oid CreateLog(Oid index_table) {
 void DropLog(Oid log) {
     if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(log)))
         return;
+    Assert(IsLocked(log, AccessExclusiveLock));
     // Else it could go with the index table only.
     deleteDependencyRecordsFor(RelationRelationId, log, true);
     CommandCounterIncrement();
@@ -393,6 +396,7 @@ void DropLog(Oid log) {
 }
 
 void BuildConcurrently(Oid relid) {
+    Assert(GetCurrentTransactionNestLevel() == 1);
     if (SPI_connect_ext(SPI_OPT_NONATOMIC) != SPI_OK_CONNECT)
         elog(ERROR, "SPI_connect_ext failed");
     // Kept over the commits, given back at the end or by an error: one builder at a time, and

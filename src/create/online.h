@@ -21,7 +21,8 @@ void LockOutWriters(Oid base);
 
 // Creates the log of an index table and returns it. The caller is in EnterOwner().
 Oid CreateLog(Oid index_table);
-// Drops a log, if it is there. No writer must know of it any more.
+// Drops a log, if it is there. No writer must know of it any more; the caller
+// holds AccessExclusiveLock on it.
 void DropLog(Oid log);
 
 // Commits the current transaction, and completes an index table that has a log in several more.

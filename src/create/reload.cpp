@@ -69,6 +69,7 @@ bool IsInKeyColumn(const KeyColumn &column, AttrNumber attno) {
 } // namespace
 
 ColumnType WantedType(Relation base, const IndexTable *table, int position) {
+    Assert(position >= 0 && position < table->column_count);
     if (position < table->key.count) {
         const KeyColumn &column = table->key.columns[position];
         return {column.type, column.typmod, column.collation};
@@ -142,11 +143,13 @@ const char *ObstacleToReload(const IndexTable *table) {
 }
 
 void Empty(const IndexTable *table) {
+    Assert(IsInOwnerOf(table->relid));
     TruncateUnguarded(table->relid);
     ForgetRetiredNumbers(table->relid, ListRetiredNumbers(table->relid));
 }
 
 PendingChange *PrepareColumnChange(const Base *base, List *columns, const char *action) {
+    Assert(columns != NIL);
     MemoryContext caller = MemoryContextSwitchTo(TopTransactionContext);
     PendingChange *pending = palloc_object(PendingChange);
     *pending = {.base = base->relid, .changes = NIL, .storage = ListStorage(base->relid)};
@@ -196,6 +199,7 @@ PendingChange *PrepareColumnChange(const Base *base, List *columns, const char *
 }
 
 void FollowColumnChange(const PendingChange *pending) {
+    Assert(IsLocked(pending->base, AccessExclusiveLock));
     if (pending->changes == NIL)
         return;
     Oid base_oid = pending->base;

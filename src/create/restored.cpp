@@ -59,6 +59,7 @@ void CheckRelation(Oid relid, Oid base) {
 } // namespace
 
 void RegisterRestored(Oid relid) {
+    Assert(IsLocked(relid, AccessExclusiveLock));
     if (!OidIsValid(relid) || OidIsValid(RecordedBase(relid)))
         return;
     const Definition *definition = ReadDefinition(relid);

@@ -166,6 +166,8 @@ void RememberRow(RemovedEntries *removed, HeapTuple row, TupleDesc descriptor) {
 } // namespace
 
 int64 RepairEntries(Relation base, const IndexTable *table) {
+    Assert(CheckRelationLockedByMe(base, ShareRowExclusiveLock, true) && IsInOwnerOf(table->base));
+    Assert(AreLocked(FindLeaves(table->base, NoLock), ShareRowExclusiveLock));
     int64 problems = 0;
     RequireNewSnapshots(table->base, FindLeaves(table->base, NoLock),
                         psprintf("repair index table \"%s\"", get_rel_name(table->relid)));
@@ -206,6 +208,7 @@ int64 RepairEntries(Relation base, const IndexTable *table) {
 }
 
 int64 RepairIndexTable(const IndexTable *table) {
+    Assert(!OidIsValid(table->log) && compat::OwnsRelation(table->relid));
     Oid relid = table->relid;
     RestoreTriggers(table->base);
     Relation base = relation_open(table->base, AccessShareLock);

@@ -18,7 +18,7 @@ namespace index_table {
 
 // Marks, or not, a relation and those that inherit from it, after a command that may have changed
 // its replica identity or made it the extension's. Whatever is not the extension's is left alone,
-// or loses its mark. The command's lock on them is at least ShareRowExclusiveLock.
+// or loses its mark. Takes ShareUpdateExclusiveLock on those that change.
 void FollowReplicaIdentity(Oid relid);
 
 // The same for an index table that has been given its guard, and the queue of a table that has been

@@ -189,6 +189,9 @@ TableEntries FindEntries(const ShardQueue *queue, const IndexTable *table,
 
 void ApplyRows(const ShardQueue *queue, std::span<QueuedRow> rows, Snapshot snapshot,
                const IndexTable *only) {
+    Assert(IsLocked(queue->leaf->base_relid, RowExclusiveLock) &&
+           IsLocked(queue->relid, RowExclusiveLock));
+    Assert(IsInOwner() && snapshot);
     const Leaf *leaf = queue->leaf;
     RememberWrittenPartition(leaf->partition_id);
     auto concerns = [=](int i) { return !only || leaf->tables[i].table == only; };
@@ -228,6 +231,7 @@ void ApplyRows(const ShardQueue *queue, std::span<QueuedRow> rows, Snapshot snap
 }
 
 bool EnsureIdentityIndexes(const ShardQueue *queue) {
+    Assert(CheckRelationLockedByMe(queue->rel, AccessShareLock, true));
     bool created = false;
     for (int i = 0; i < queue->leaf->table_count; i++) {
         const IndexTable *table = queue->leaf->tables[i].table;

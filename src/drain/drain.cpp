@@ -226,6 +226,7 @@ List *ListDrainedLeaves(Oid wanted) {
 }
 
 bool DrainLeaf(Oid leaf, bool warn) {
+    Assert(IsForeign(leaf) && GetCurrentTransactionNestLevel() == 1);
     MemoryContext caller = CurrentMemoryContext;
     MemoryContext memory =
         AllocSetContextCreate(caller, "index_table drain", ALLOCSET_DEFAULT_SIZES);

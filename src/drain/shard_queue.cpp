@@ -109,6 +109,8 @@ void FindColumns(ShardQueue *queue, List *identity) {
 } // namespace
 
 bool OpenQueue(ShardQueue *queue, Relation rel, const Leaf *leaf, Oid user, List **identity) {
+    Assert(CheckRelationLockedByMe(rel, AccessShareLock, true) && leaf->is_foreign &&
+           IsMemoryFreed());
     Connect(queue, rel, leaf, user);
     if (*identity == NIL)
         *identity = ReadOutboxIdentity(queue->connection, queue->table);
@@ -133,6 +135,8 @@ bool OpenQueue(ShardQueue *queue, Relation rel, const Leaf *leaf, Oid user, List
 }
 
 bool OpenShard(ShardQueue *queue, Relation rel, const Leaf *leaf, Oid user, List *identity) {
+    Assert(CheckRelationLockedByMe(rel, AccessShareLock, true) && leaf->is_foreign &&
+           IsMemoryFreed());
     List *attnos = NIL;
     ListCell *cell;
     foreach (cell, identity) {
@@ -147,6 +151,7 @@ bool OpenShard(ShardQueue *queue, Relation rel, const Leaf *leaf, Oid user, List
     return true;
 }
 QueueBatch ReadBatch(const ShardQueue *queue, int size) {
+    Assert(size > 0 && IsMemoryFreed());
     StringInfoData sql;
     initStringInfo(&sql);
     appendStringInfo(&sql, "SELECT %s, p.number, p.reload", kLife);

@@ -175,6 +175,8 @@ void ForgetIntentsOfDropped() {
 }
 
 SweepResult SweepIntents(Relation rel, const Leaf *leaf) {
+    Assert(IsLocked(leaf->base_relid, RowExclusiveLock));
+    Assert(CheckRelationLockedByMe(rel, RowExclusiveLock, true));
     Intents intents = LockIntents(RelationGetRelid(rel), CurrentMemoryContext);
     if (intents.count == 0)
         return SweepResult::Done;

@@ -43,6 +43,7 @@ bool NextPage(EntryBitmap *reader) {
 } // namespace
 
 EntryBitmap *BeginEntryBitmap(Relation rel, Relation index, Snapshot snapshot, int key_count) {
+    Assert(index->rd_index->indrelid == RelationGetRelid(rel) && snapshot && IsMemoryFreed());
     EntryBitmap *reader = palloc0_object(EntryBitmap);
     reader->memory = CurrentMemoryContext;
     reader->rel = rel;

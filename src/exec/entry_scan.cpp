@@ -189,6 +189,7 @@ BoundPlan GetPlan(const IndexTable *table, const EntryCondition &condition, bool
 } // namespace
 
 EntryOrder GetEntryOrder(const IndexTable *table) {
+    Assert(IsKnown(table));
     EntryOrder order = {};
     order.positions = static_cast<int *>(palloc(sizeof(int) * table->group_count()));
     for (int i = 0; i < table->group_count(); i++)
@@ -199,6 +200,7 @@ EntryOrder GetEntryOrder(const IndexTable *table) {
 }
 
 bool ShowsBase(const IndexTable *table, Snapshot snapshot) {
+    Assert(IsKnown(table) && snapshot);
     bool is_built = !TransactionIdIsNormal(table->built) ||
                     TransactionIdIsCurrentTransactionId(table->built) ||
                     !XidInMVCCSnapshot(table->built, snapshot);
@@ -224,12 +226,15 @@ EntryScan OpenScan(const IndexTable *table, const EntryCondition &condition, boo
 } // namespace
 
 EntryScan BeginEntryScan(const IndexTable *table, const EntryCondition &condition) {
+    Assert(IsKnown(table) && ActiveSnapshotSet());
+    Assert(condition.count >= 0 && condition.count <= table->group_count());
     // Where the index table does not show what the base table does, the entries are made from the
     // base table on the spot.
     return OpenScan(table, condition, !ShowsBase(table, GetActiveSnapshot()), false, InvalidOid);
 }
 
 EntryScan BeginRecomputation(const IndexTable *table, bool backward, Oid order) {
+    Assert(IsKnown(table) && ActiveSnapshotSet());
     return OpenScan(table, {}, true, backward, order);
 }
 

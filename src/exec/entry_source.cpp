@@ -302,6 +302,8 @@ bool Recompute(EntrySource *source) {
 
 void BeginEntrySource(EntrySource *source, const IndexTable *table, const SourcePlan *plan,
                       ScanDirection direction, PlanState *node, const Bitmapset *needed) {
+    Assert(IsKnown(table));
+    Assert(IsLocked(table->relid, AccessShareLock) || IsParallelWorker());
     *source = {.table = table,
                .plan = plan,
                .direction = direction,
@@ -348,6 +350,7 @@ void RestartEntries(EntrySource *source) {
 }
 
 bool ReadEntry(EntrySource *source) {
+    Assert(source->table);
     bool found = false;
     if (source->recompute) {
         found = Recompute(source);

@@ -88,6 +88,7 @@ void Grow(IdentityMap *map) {
 
 IdentityMap *MakeIdentityMap(MemoryContext memory, TupleDesc base, const AttrNumber *attnos,
                              int count) {
+    Assert(count > 0 && count <= INDEX_MAX_KEYS);
     MemoryContext caller = MemoryContextSwitchTo(memory);
     IdentityMap *map = palloc0_object(IdentityMap);
     map->memory = memory;

@@ -152,6 +152,8 @@ void OpenPartition(LeafReader *reader, OpenLeaf *leaf) {
 
 void BeginLeafReader(LeafReader *reader, const IndexTable *table, Relation base, Snapshot snapshot,
                      LOCKMODE lock) {
+    Assert(IsKnown(table) && RelationGetRelid(base) == table->base && snapshot && lock != NoLock);
+    Assert(CheckRelationLockedByMe(base, AccessShareLock, true));
     *reader = {.table = table,
                .base = base,
                .snapshot = snapshot,
@@ -220,6 +222,7 @@ void BeginScan(LeafReader *reader, OpenLeaf *leaf) {
 } // namespace
 
 void SeekRows(LeafReader *reader, OpenLeaf *leaf, const Datum *values, const bool *nulls) {
+    Assert(leaf->rel);
     if (leaf->is_foreign)
         elog(ERROR, "partition \"%s\" is on a shard", RelationGetRelationName(leaf->rel));
     MemoryContext caller = MemoryContextSwitchTo(reader->memory);
@@ -238,6 +241,7 @@ void SeekRows(LeafReader *reader, OpenLeaf *leaf, const Datum *values, const boo
 }
 
 bool NextRow(LeafReader *reader, OpenLeaf *leaf) {
+    Assert(leaf->rel && !leaf->is_foreign);
     // A scan remembers killed items in the memory context it is first advanced in.
     MemoryContext caller = MemoryContextSwitchTo(reader->memory);
     bool found = leaf->scan

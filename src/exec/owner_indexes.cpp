@@ -181,6 +181,7 @@ Node *ReplaceColumns(const IndexTable *table, const AttrNumber *stored, Node *ex
 }
 
 const OwnerIndexes *GetOwnerIndexes(const IndexTable *table) {
+    Assert(IsKnown(table));
     if (table->owner_indexes)
         return table->owner_indexes;
     MemoryContext caller =
@@ -197,6 +198,7 @@ const OwnerIndexes *GetOwnerIndexes(const IndexTable *table) {
 }
 
 bool IsEntryIndex(Relation index, const IndexTable *table, const AttrNumber *stored) {
+    Assert(CheckRelationLockedByMe(index, AccessShareLock, true));
     Form_pg_index form = index->rd_index;
     bool usable = form->indisvalid && index->rd_rel->relam == BTREE_AM_OID &&
                   form->indnkeyatts >= table->key.count && !form->indcheckxmin &&
@@ -236,6 +238,7 @@ bool IsUsable(Relation index, bool *transient) {
 } // namespace
 
 bool IsReady(Relation rel, Relation index, bool *transient) {
+    Assert(index->rd_index->indrelid == RelationGetRelid(rel));
     if (!IsUsable(index, transient))
         return false;
     if (rel->rd_rel->relkind != RELKIND_PARTITIONED_TABLE)

@@ -18,6 +18,7 @@ Path *MakePassThroughPath(RelOptInfo *rel, Path *child, const CustomPathMethods 
 
 Plan *PlanPassThrough(CustomPath *path, List *target_list, List *children,
                       const CustomScanMethods *methods) {
+    Assert(list_length(children) == 1);
     CustomScan *scan = makeNode(CustomScan);
     Plan *child = static_cast<Plan *>(linitial(children));
     scan->scan.plan.targetlist = target_list;

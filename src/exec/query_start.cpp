@@ -45,11 +45,12 @@ void ForbidWorkers(QueryDesc *query) {
 
 QueryStart BeginQueryStart() {
     QueryStart outer = starting;
-    starting = {};
+    starting = {.is_active = true};
     return outer;
 }
 
 void FinishQueryStart(QueryDesc *query) {
+    Assert(starting.is_active && query->planstate);
     if (starting.links != NIL)
         LinkNodes(query);
     if (starting.needs_this_backend && query->plannedstmt->parallelModeNeeded)
@@ -57,16 +58,19 @@ void FinishQueryStart(QueryDesc *query) {
 }
 
 void EndQueryStart(const QueryStart &outer) {
+    Assert(starting.is_active);
     starting = outer;
 }
 
 void LinkToParent(CustomScanState *node, ParentLink link) {
+    Assert(starting.is_active);
     Link *wanted = palloc_object(Link);
     *wanted = {.node = node, .link = link};
     starting.links = lappend(starting.links, wanted);
 }
 
 void RequireThisBackend() {
+    Assert(starting.is_active);
     starting.needs_this_backend = true;
 }
 

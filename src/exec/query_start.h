@@ -8,6 +8,7 @@ namespace index_table {
 
 // What the nodes of a query that is being started have asked for.
 struct QueryStart {
+    bool is_active;          // a query is being started
     List *links;             // of ParentLink
     bool needs_this_backend; // see RequireThisBackend
 };

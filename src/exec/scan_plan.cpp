@@ -3,6 +3,7 @@
 namespace index_table {
 
 CustomScan *MakeCustomScan(const ScanPlan &plan, const CustomScanMethods *methods) {
+    Assert(plan.source_count >= 0);
     CustomScan *scan = makeNode(CustomScan);
     scan->methods = methods;
     List *quals = NIL;

@@ -333,6 +333,7 @@ void RaiseNotUnique(const IndexTable *table, Oid partition) {
 }
 
 ShardRows *BeginShardRows(const IndexTable *table, Relation base, const ShardNeeds &needs) {
+    Assert(RelationGetRelid(base) == table->base && needs.columns != NIL && IsMemoryFreed());
     ShardRows *rows = palloc0_object(ShardRows);
     rows->table = table;
     rows->needs = needs;
@@ -381,6 +382,7 @@ void EndShardRows(ShardRows *rows) {
 }
 
 int GetPlace(const ShardRows *rows, AttrNumber attno) {
+    Assert(attno > 0 && attno <= rows->natts);
     return rows->places[attno - 1];
 }
 
@@ -397,6 +399,7 @@ MemoryContext BatchMemory(const ShardRows *rows) {
 }
 
 void WantRow(ShardRows *rows, const OpenLeaf *leaf, const NullableDatum *identity) {
+    Assert(leaf->rel && leaf->is_foreign);
     MemoryContext caller = MemoryContextSwitchTo(rows->memory);
     if (!rows->found)
         rows->found = MakeIdentityMap(rows->memory, rows->descriptor, rows->identity_attnos,
@@ -460,12 +463,14 @@ bool IsWanted(const ShardRows *rows, const OpenLeaf *leaf, const NullableDatum *
 
 const ShardRow *FindShardRow(const ShardRows *rows, const OpenLeaf *leaf,
                              const NullableDatum *identity) {
+    Assert(leaf->rel && leaf->is_foreign);
     void **place =
         rows->found ? FindIdentity(rows->found, RelationGetRelid(leaf->rel), identity) : nullptr;
     return place ? static_cast<ShardRow *>(*place) : nullptr;
 }
 
 int BatchLimit(const ShardRows *rows, int wish) {
+    Assert(wish > 0);
     if (rows->batch_rows == 0)
         return wish;
     Size each = MemoryContextMemAllocated(rows->memory, true) / rows->batch_rows;
@@ -504,6 +509,7 @@ struct ShardScan {
 };
 
 ShardScan *BeginShardScan(Relation base, const ShardNeeds &needs, Oid leaf) {
+    Assert(IsForeign(leaf));
     ShardScan *scan = palloc0_object(ShardScan);
     scan->query = BeginRemoteQuery(
         {.base = RelationGetRelid(base), .user = needs.user, .columns = needs.columns}, needs.quals,

@@ -133,6 +133,10 @@ TupleDesc FirstColumns(TupleDesc descriptor, int count) {
 }
 
 void Append(ChangeBuffer *buffer, const Change &change) {
+    Assert(buffer->count <= buffer->capacity);
+    Assert(buffer->count == 0 ||
+           buffer->changes[buffer->count - 1].nest_level <= change.nest_level);
+    Assert(buffer->count == 0 || buffer->changes[buffer->count - 1].sequence < change.sequence);
     if (buffer->count == buffer->capacity) {
         // Never much more than what is flushed at once: the array is the larger part of the memory.
         uint32 doubled = buffer->capacity * 2;
@@ -156,6 +160,22 @@ void StartAfresh(ChangeBuffer *buffer) {
         static_cast<Change *>(MemoryContextAlloc(buffer->array, sizeof(Change) * kFirstCapacity));
 }
 
+#ifdef USE_ASSERT_CHECKING
+// Whether the changes of the current nest level are last, and all in the order of their numbers.
+// Append() has looked at the others.
+bool IsInOrder(const ChangeBuffer *buffer) {
+    int level = GetCurrentTransactionNestLevel();
+    uint32 i = buffer->count;
+    if (i > buffer->capacity || (i > 0 && buffer->changes[i - 1].nest_level > level))
+        return false;
+    for (; i > 1 && buffer->changes[i - 1].nest_level == level; i--)
+        if (buffer->changes[i - 2].nest_level > level ||
+            buffer->changes[i - 2].sequence >= buffer->changes[i - 1].sequence)
+            return false;
+    return buffer->count == 0 || buffer->changes[buffer->count - 1].sequence < buffer->sequence;
+}
+#endif
+
 void DeleteBuffer(ChangeBuffer *buffer) {
     ChangeBuffer **link = &buffers;
     while (*link != buffer)
@@ -176,6 +196,7 @@ ChangeBuffer *FirstChangeBuffer() {
 }
 
 ChangeBuffer *FindChangeBuffer(Oid index_table) {
+    Assert(OidIsValid(index_table));
     for (ChangeBuffer *buffer = buffers; buffer; buffer = buffer->next)
         if (buffer->relid == index_table)
             return buffer;
@@ -183,6 +204,7 @@ ChangeBuffer *FindChangeBuffer(Oid index_table) {
 }
 
 ChangeBuffer *GetChangeBuffer(const IndexTable *table) {
+    Assert(IsKnown(table));
     if (ChangeBuffer *known = FindChangeBuffer(table->relid)) {
         // With changes waiting the layout cannot have changed: what alters it flushes first.
         if (known->table_serial == table->serial || known->count > 0) {
@@ -232,6 +254,9 @@ ChangeBuffer *GetChangeBuffer(const IndexTable *table) {
 }
 
 void AddChange(ChangeBuffer *buffer, const EntryValues &entry, ChangeKind kind, CommandId command) {
+    Assert(buffer->table && IsKnown(buffer->table) &&
+           buffer->table->serial == buffer->table_serial);
+    Assert(!IsInParallelMode());
     const IndexTable *table = buffer->table;
     MemoryContext caller = MemoryContextSwitchTo(buffer->entries);
     for (int i = 0; i < table->column_count; i++) {
@@ -334,6 +359,12 @@ NetChanges Take(ChangeBuffer *buffer, MemoryContext batch, Linking linking) {
     }
 
     Sort(buffer, taken, count);
+    Assert(std::is_sorted(taken, taken + count, [](const Change &a, const Change &b) {
+        return a.key_prefix != b.key_prefix
+                   ? a.key_prefix < b.key_prefix
+                   : CompareKeys(a, b) == 0 && CompareIdentities(a, b) == 0 &&
+                         a.sequence < b.sequence;
+    }));
     // What only inserts or only deletes has nothing to net.
     uint32 deletes = std::count_if(taken, taken + count, [](const Change &change) {
         return change.kind == ChangeKind::Delete;
@@ -383,6 +414,7 @@ NetChanges Take(ChangeBuffer *buffer, MemoryContext batch, Linking linking) {
 } // namespace
 
 NetChanges TakeChanges(ChangeBuffer *buffer, MemoryContext batch, Linking linking) {
+    Assert(IsInOrder(buffer));
     bool hold = linking == Linking::HoldHalves && buffer->open_count > 0;
     HeldHalves held = {};
     if (hold)
@@ -409,10 +441,20 @@ void KeepUnmatched(ChangeBuffer *buffer, const Change &change) {
 }
 
 void KeepUnmatched(ChangeBuffer *buffer, const Change &old_change, const Change &new_change) {
+    Assert(old_change.kind == ChangeKind::Delete && new_change.kind == ChangeKind::Insert);
     KeepUnmatched(buffer, old_change);
     KeepUnmatched(buffer, new_change);
     LinkLastTwo(buffer);
 }
+
+#ifdef USE_ASSERT_CHECKING
+bool AreBuffersEmpty() {
+    const ChangeBuffer *buffer = buffers;
+    while (buffer && buffer->count == 0)
+        buffer = buffer->next;
+    return !buffer;
+}
+#endif
 
 void AtEOXactChangeBuffers() {
     captured_bytes = 0;
@@ -443,6 +485,7 @@ void AtEOSubXactChangeBuffers(bool commits, int level) {
         else
             for (uint32 i = buffer->count; i-- > 0 && buffer->changes[i].nest_level >= level;)
                 buffer->changes[i].nest_level = level - 1;
+        Assert(buffer->count == 0 || buffer->changes[buffer->count - 1].nest_level < level);
     }
 }
 

@@ -114,6 +114,11 @@ void KeepUnmatched(ChangeBuffer *buffer, const Change &old_change, const Change 
 // unique key repeats.
 void ApplyChanges(ChangeBuffer *buffer);
 
+#ifdef USE_ASSERT_CHECKING
+// For Assert: whether nothing is captured.
+bool AreBuffersEmpty();
+#endif
+
 // The transaction has ended; a subtransaction of nest level `level` has.
 void AtEOXactChangeBuffers();
 void AtEOSubXactChangeBuffers(bool commits, int level);

@@ -48,6 +48,7 @@ void Append(Log *log, std::span<const Change> changes, ChangeKind kind) {
 } // namespace
 
 void LogChanges(const ChangeBuffer *buffer, const NetChanges &net, MemoryContext memory) {
+    Assert(OidIsValid(buffer->table->log));
     Relation rel = try_relation_open(buffer->table->log, RowExclusiveLock);
     if (!rel) // dropped with the index table
         return;
@@ -73,6 +74,8 @@ void LogChanges(const ChangeBuffer *buffer, const NetChanges &net, MemoryContext
 }
 
 LogReader BeginReadingLog(const IndexTable *table, Snapshot snapshot) {
+    Assert(OidIsValid(table->log) && IsLocked(table->relid, ShareUpdateExclusiveLock));
+    Assert(snapshot);
     LogReader reader = {};
     reader.rel = table_open(table->log, RowExclusiveLock);
     reader.attnos = ColumnsOf(reader.rel, table);

@@ -5,6 +5,7 @@
 namespace index_table {
 
 EntryCollector BeginCollecting(const IndexTable *table) {
+    Assert(IsKnown(table) && IsMemoryFreed());
     EntryCollector collector = {.table = table, .buffer = GetChangeBuffer(table)};
     if (!collector.buffer)
         ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE),
@@ -19,6 +20,7 @@ EntryCollector BeginCollecting(const IndexTable *table) {
 
 void CollectChange(EntryCollector *collector, const Datum *values, const bool *nulls,
                    ChangeKind kind) {
+    Assert(FindChangeBuffer(collector->table->relid) == collector->buffer);
     for (int position = 0; position < collector->table->column_count; position++) {
         int index = collector->buffer->attnos[position] - 1;
         collector->entry.values[index] = values[position];
@@ -29,6 +31,8 @@ void CollectChange(EntryCollector *collector, const Datum *values, const bool *n
 }
 
 void CollectRow(EntryCollector *collector, HeapTuple row, TupleDesc descriptor, int first_column) {
+    Assert(first_column > 0 &&
+           first_column + collector->table->column_count - 1 <= descriptor->natts);
     int count = collector->table->column_count;
     Datum *values = static_cast<Datum *>(palloc(sizeof(Datum) * count));
     bool *nulls = static_cast<bool *>(palloc(count));

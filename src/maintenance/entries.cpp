@@ -97,6 +97,7 @@ Elements ReadSet(EntryMaker *maker) {
 } // namespace
 
 EntryMaker *MakeEntryMaker(const LeafTable *leaf_table, int32 partition_id, ExprContext *context) {
+    Assert(IsKnown(leaf_table->table) && partition_id >= 0 && IsMemoryFreed());
     const IndexTable *table = leaf_table->table;
     const Key &key = table->key;
     EntryMaker *maker = static_cast<EntryMaker *>(palloc0(sizeof(EntryMaker)));
@@ -141,6 +142,7 @@ EntryMaker *MakeEntryMaker(const LeafTable *leaf_table, int32 partition_id, Expr
 }
 
 bool FillEntry(EntryMaker *maker, TupleTableSlot *row) {
+    Assert(!TTS_EMPTY(row));
     const LeafTable *leaf_table = maker->leaf_table;
     const IndexTable *table = leaf_table->table;
     if (leaf_table->has_expressions)
@@ -164,6 +166,7 @@ bool FillEntry(EntryMaker *maker, TupleTableSlot *row) {
 }
 
 Elements FindElements(EntryMaker *maker) {
+    Assert(maker->leaf_table->table->key.multi_valued >= 0);
     const Key &key = maker->leaf_table->table->key;
     MemoryContext caller = MemoryContextSwitchTo(maker->context->ecxt_per_tuple_memory);
     Elements elements;

@@ -25,6 +25,7 @@ struct EntryMaker {
     bool *nulls;
 };
 
+// `partition_id` 0: of entries that are compared, not stored. In the current memory context.
 EntryMaker *MakeEntryMaker(const LeafTable *leaf_table, int32 partition_id, ExprContext *context);
 
 // Calls consume(values, nulls) for each entry that `row` has. The arrays are by position and live

@@ -140,6 +140,7 @@ bool HasChanges() {
 
 // With `is_final` as if no statement around could bring more.
 void Flush(bool is_final, bool at_commit = false) {
+    Assert(IsTransactionState() && !IsInParallelMode());
     bool push_snapshot = !ActiveSnapshotSet(); // for toasted values, expressions and triggers
     if (push_snapshot)
         PushActiveSnapshot(GetTransactionSnapshot());
@@ -218,6 +219,7 @@ void AfterUtility(const UtilityStatement *running) {
 
 // By now PostgreSQL has fired what was deferred, for the last time: not what this flush may defer.
 void FlushBeforeCommit() {
+    Assert(GetCurrentTransactionNestLevel() == 1);
     while (HasChanges() || HasRechecks()) {
         Flush(true, true);
         AfterTriggerFireDeferred();
@@ -233,6 +235,7 @@ void FlushAllChanges() {
 }
 
 void ApplyChanges(ChangeBuffer *buffer) {
+    Assert(IsKnown(buffer->table));
     bool push_snapshot = !ActiveSnapshotSet();
     if (push_snapshot)
         PushActiveSnapshot(GetTransactionSnapshot());

@@ -1,5 +1,7 @@
 #include "maintenance/foreign_guard.h"
 
+#include "core/public.h"
+
 namespace index_table {
 
 struct ForeignGuard {
@@ -9,6 +11,7 @@ struct ForeignGuard {
 };
 
 ForeignGuard *MakeForeignGuard(Relation leaf) {
+    Assert(CheckRelationLockedByMe(leaf, RowExclusiveLock, true) && IsMemoryFreed());
     if (!leaf->rd_rel->relispartition)
         return nullptr;
     List *clauses = RelationGetPartitionQual(leaf);

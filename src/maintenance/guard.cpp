@@ -62,6 +62,7 @@ bool MayChangeAnything() {
 } // namespace
 
 void RevokeDefaultPrivileges(Oid relid) {
+    Assert(IsInOwnerOf(relid));
     ListCell *cell;
     foreach (cell, find_all_inheritors(relid, NoLock, nullptr)) {
         if (SPI_connect() != SPI_OK_CONNECT)
@@ -87,6 +88,7 @@ void RevokeDefaultPrivileges(Oid relid) {
 }
 
 void CreateGuard(Oid relid) {
+    Assert(IsInOwnerOf(relid));
     ListCell *cell;
     foreach (cell, find_all_inheritors(relid, NoLock, nullptr)) {
         const char *name = QualifiedName(lfirst_oid(cell));

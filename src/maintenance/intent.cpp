@@ -206,6 +206,9 @@ void OnTransactionEvent(XactEvent event, void *) {
 } // namespace
 
 void RememberIntent(Relation rel, const Leaf *leaf, TupleTableSlot *row) {
+    Assert(leaf->is_foreign && leaf->cached.relid == RelationGetRelid(rel) &&
+           leaf->table_count > 0);
+    Assert(!TTS_EMPTY(row));
     if (!precedes_shards && stage == Stage::Running) {
         ComeFirst();
         precedes_shards = true;
@@ -246,6 +249,7 @@ void RememberIntent(Relation rel, const Leaf *leaf, TupleTableSlot *row) {
 }
 
 void RememberIntentOfAll(Oid leaf) {
+    Assert(IsTransactionState() && OidIsValid(leaf));
     if (!writes_intents)
         return;
     FindIntent(leaf)->all = true;

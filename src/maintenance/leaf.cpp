@@ -104,6 +104,7 @@ const Leaf *LoadLeaf(Relation rel) {
 } // namespace
 
 LeafTable MakeLeafTable(const IndexTable *table, const AttrMap *map) {
+    Assert(IsKnown(table) && IsMemoryFreed());
     const Key &key = table->key;
     Bitmapset *used = nullptr;
     LeafTable leaf_table = {};
@@ -139,6 +140,7 @@ LeafTable MakeLeafTable(const IndexTable *table, const AttrMap *map) {
 }
 
 const Leaf *FindLeaf(Relation rel) {
+    Assert(CheckRelationLockedByMe(rel, AccessShareLock, true));
     if (CachedRelation *cached = FindCached(&leaves, RelationGetRelid(rel))) {
         Leaf *leaf = reinterpret_cast<Leaf *>(cached);
         const Base *base = FindBase(leaf->base_relid);

@@ -217,11 +217,16 @@ void InOrder(const KeyOrder &order, Updates *updates, CarryOut carry_out) {
 } // namespace
 
 void LinkLastTwo(ChangeBuffer *buffer) {
+    Assert(buffer->count >= 2);
+    [[maybe_unused]] const Change *last = &buffer->changes[buffer->count - 1];
+    Assert(last[-1].kind == ChangeKind::Delete && last[0].kind == ChangeKind::Insert);
+    Assert(last[-1].sequence + 1 == last[0].sequence && last[-1].nest_level == last[0].nest_level);
     buffer->changes[buffer->count - 1].is_linked = true;
     buffer->changes[buffer->count - 2].is_linked = true;
 }
 
 void OpenLastHalf(ChangeBuffer *buffer) {
+    Assert(buffer->count > 0 && buffer->changes[buffer->count - 1].kind == ChangeKind::Delete);
     const Change &last = buffer->changes[buffer->count - 1];
     // One of the same command that is open was never inserted elsewhere.
     uint32 kept = 0;
@@ -263,6 +268,7 @@ void JoinHalf(ChangeBuffer *buffer, CommandId command) {
 }
 
 void EndLevelOfHalves(ChangeBuffer *buffer, int level, bool keep) {
+    Assert(level >= 1);
     uint32 kept = 0;
     for (uint32 i = 0; i < buffer->open_count; i++) {
         OpenHalf half = buffer->open_halves[i];
@@ -275,6 +281,9 @@ void EndLevelOfHalves(ChangeBuffer *buffer, int level, bool keep) {
 }
 
 HeldHalves HoldHalves(ChangeBuffer *buffer, MemoryContext batch) {
+    Assert(std::is_sorted(
+        buffer->open_halves, buffer->open_halves + buffer->open_count,
+        [](const OpenHalf &a, const OpenHalf &b) { return a.nest_level < b.nest_level; }));
     MemoryContext caller = MemoryContextSwitchTo(batch);
     int level = GetCurrentTransactionNestLevel();
     HeldHalves held = {.changes = Allocate<Change>(buffer->open_count),
@@ -297,6 +306,7 @@ HeldHalves HoldHalves(ChangeBuffer *buffer, MemoryContext batch) {
 
 uint32 TakeLinkedUpdates(const IndexTable *table, TupleDesc descriptor, Change *changes,
                          uint32 count, NetChanges *net) {
+    Assert(count > 0 && table->options.is_unique && table->key.multi_valued < 0);
     Links links = FindLinks(changes, count);
     count = Cancel(&links, changes, count);
     Updates updates = FindUpdates(table, links, changes, count, descriptor);

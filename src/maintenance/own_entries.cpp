@@ -42,6 +42,7 @@ void RemoveFrom(EntryWriter *writer, const IndexTable *table, Oid storage, int32
 } // namespace
 
 void RememberWrittenPartition(int32 partition_id) {
+    Assert(IsTransactionState() && partition_id > 0);
     if (IsWritten(partition_id))
         return;
     if (written.count == written.capacity) {

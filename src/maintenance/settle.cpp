@@ -295,6 +295,7 @@ void Settle(Oid base_oid, bool for_repair) {
 } // namespace
 
 bool IsTrusted(const IndexTable *table) {
+    Assert(IsKnown(table));
     if (table->state != TableState::Restored)
         return table->state == TableState::Built;
     if (!table->trust_known) {
@@ -322,6 +323,7 @@ void SettleBeforeChange(const Base *base) {
 }
 
 void SettleForRepair(Oid base) {
+    Assert(IsLocked(base, ShareRowExclusiveLock));
     Settle(base, true);
 }
 

@@ -191,6 +191,7 @@ List *ListConstrainedTables(const Base *base) {
 }
 
 SpeculativeEntries *BeginSpeculation(List *tables, CommandId command) {
+    Assert(tables != NIL && IsTransactionState());
     MemoryContext memory = AllocSetContextCreate(TopTransactionContext, "index_table speculation",
                                                  ALLOCSET_SMALL_SIZES);
     MemoryContext caller = MemoryContextSwitchTo(memory);
@@ -234,6 +235,7 @@ void EndSpeculation(SpeculativeEntries *speculative) {
 
 HeapTuple FormEntry(SpeculativeEntries *speculative, int table, const Datum *values,
                     const bool *nulls) {
+    Assert(table >= 0 && table < speculative->table_count);
     SpeculativeTable *self = &speculative->tables[table];
     if (!self->storage.root)
         OpenTable(speculative, self);
@@ -251,6 +253,7 @@ HeapTuple FormEntry(SpeculativeEntries *speculative, int table, const Datum *val
 }
 
 TupleTableSlot *FindConflict(SpeculativeEntries *speculative, int table, HeapTuple entry) {
+    Assert(table >= 0 && table < speculative->table_count && HeapTupleIsValid(entry));
     SpeculativeTable *self = &speculative->tables[table];
     SpeculativeTarget *target = TargetOf(speculative, self, entry);
     TupleTableSlot *found = nullptr;
@@ -276,6 +279,7 @@ TupleTableSlot *FindConflict(SpeculativeEntries *speculative, int table, HeapTup
 }
 
 bool IsStillStored(SpeculativeEntries *speculative, int table, TupleTableSlot *entry) {
+    Assert(table >= 0 && table < speculative->table_count && !TTS_EMPTY(entry));
     SpeculativeTarget *target = TargetOf(&speculative->tables[table], entry);
     ItemPointerData tid = entry->tts_tid;
     bool is_there = table_tuple_fetch_row_version(target->rel, &tid, SnapshotSelf, target->slot);
@@ -284,6 +288,7 @@ bool IsStillStored(SpeculativeEntries *speculative, int table, TupleTableSlot *e
 }
 
 bool InsertSpeculatively(SpeculativeEntries *speculative, int table, HeapTuple entry) {
+    Assert(table >= 0 && table < speculative->table_count && HeapTupleIsValid(entry));
     SpeculativeTarget *target = TargetOf(speculative, &speculative->tables[table], entry);
     TupleTableSlot *slot = target->slot;
     ExecForceStoreHeapTuple(entry, slot, false);
@@ -333,6 +338,7 @@ void TakeBackEntries(SpeculativeEntries *speculative, int table) {
 
 void AwaitRow(SpeculativeEntries *speculative, Relation leaf, TupleTableSlot *row,
               TupleTableSlot *scratch) {
+    Assert(!speculative->row);
     speculative->leaf = leaf;
     speculative->row = row;
     speculative->scratch = scratch;
@@ -376,6 +382,7 @@ void SettleRow(SpeculativeEntries *speculative) {
 }
 
 bool IsSpeculative(Oid index_table, Oid leaf, ItemPointer row) {
+    Assert(ItemPointerIsValid(row));
     for (SpeculativeEntries *speculative = innermost; speculative;
          speculative = speculative->outer) {
         SettleRow(speculative);

@@ -82,6 +82,7 @@ void EnterStatement(ActiveStatement *statement, QueryDesc *query, Oid copied) {
 }
 
 void LeaveStatement(ActiveStatement *statement) {
+    Assert(innermost == statement);
     innermost = statement->outer;
     // A transaction may run millions of statements.
     list_free(statement->bases);
@@ -101,6 +102,7 @@ void RememberCascade(QueryDesc *query) {
 }
 
 void AnnounceStatement(Oid relid) {
+    Assert(OidIsValid(relid));
     if (OidIsValid(announced))
         return;
     Oid base = BaseOf(relid);
@@ -136,6 +138,7 @@ void StatementEnds(QueryDesc *query) {
 }
 
 void RememberChange(Oid base) {
+    Assert(OidIsValid(base));
     if (!IsBeingChanged(base))
         unknown = true;
 }
@@ -195,6 +198,7 @@ bool WasTruncated(int32 number) {
 }
 
 void AtEOXactStatements() {
+    Assert(!innermost || proc_exit_inprogress);
     innermost = nullptr;
     announced = InvalidOid;
     begun = nullptr;

@@ -153,6 +153,7 @@ bool IsReferencedByForeignKey(Relation rel) {
 }
 
 IndexRoles FindIndexRoles(Relation rel, const IndexTable *table) {
+    Assert(CheckRelationLockedByMe(rel, AccessShareLock, true));
     IndexRoles roles = {};
     ListCell *cell;
     foreach (cell, RelationGetIndexList(rel)) {
@@ -175,6 +176,7 @@ IndexRoles FindIndexRoles(Relation rel, const IndexTable *table) {
 }
 
 bool IsOwnSearchIndex(Relation index, const IndexTable *table) {
+    Assert(CheckRelationLockedByMe(index, AccessShareLock, true));
     return RelationGetIndexPredicate(index) == NIL && !index->rd_index->indisunique &&
            IndexRelationGetNumberOfAttributes(index) == table->group_count() &&
            SearchableColumns(index, table) == table->group_count();
@@ -200,6 +202,8 @@ void CheckIndexes(const IndexTable *table) {
 }
 
 TargetPlan *GetTargetPlan(Relation rel, const IndexTable *table) {
+    Assert(IsKnown(table) && rel->rd_rel->relkind == RELKIND_RELATION);
+    Assert(CheckRelationLockedByMe(rel, RowExclusiveLock, true));
     if (CachedRelation *cached = FindCached(&plans, RelationGetRelid(rel)))
         return reinterpret_cast<TargetPlan *>(cached);
     return LoadPlan(rel, table);

@@ -61,6 +61,8 @@ void CheckAgain(const Pending *entry) {
 } // namespace
 
 void RecheckLater(const IndexTable *table, Relation rel, Oid index, ItemPointer tid) {
+    Assert(IsKnown(table) && ItemPointerIsValid(tid));
+    Assert(CheckRelationLockedByMe(rel, RowExclusiveLock, true));
     Pending *entry =
         static_cast<Pending *>(MemoryContextAlloc(TopTransactionContext, sizeof(Pending)));
     *entry = {.next = pending,
@@ -77,6 +79,7 @@ bool HasRechecks() {
 }
 
 void Recheck(bool is_final) {
+    Assert(IsTransactionState());
     // One that raises is gone; the others stay, for the error may be caught.
     for (Pending **link = &pending; *link;) {
         Pending *entry = *link;

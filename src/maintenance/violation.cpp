@@ -65,6 +65,7 @@ char *TranslateDetail(const IndexTable *table, Oid index, const char *detail) {
 } // namespace
 
 void TranslateViolation(const IndexTable *table, TupleTableSlot *entry) {
+    Assert(IsKnown(table));
     if (geterrcode() != ERRCODE_UNIQUE_VIOLATION)
         return;
     MemoryContext error_context = MemoryContextSwitchTo(TopTransactionContext);

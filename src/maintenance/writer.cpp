@@ -399,6 +399,7 @@ Outcome Judge(TM_Result result) {
 } // namespace
 
 bool DeleteStoredEntry(EntryWriter *writer, Oid storage, ItemPointer tid) {
+    Assert(ItemPointerIsValid(tid));
     int place = 0;
     while (writer->storage.partition_key && writer->storage.partitions->oids[place] != storage)
         if (++place == writer->storage.count)
@@ -421,6 +422,7 @@ bool DeleteStoredEntry(EntryWriter *writer, Oid storage, ItemPointer tid) {
 }
 
 EntryWriter *OpenWriter(const IndexTable *table, bool mid_statement, MemoryContext context) {
+    Assert(IsKnown(table) && IsTransactionState() && !IsInParallelMode());
     Relation root = try_relation_open(table->relid, RowExclusiveLock);
     if (!root)
         return nullptr;
@@ -477,6 +479,8 @@ void RethrowError(const EntryWriter *writer) {
 }
 
 void InsertEntries(EntryWriter *writer, std::span<const Change> changes) {
+    Assert(std::all_of(changes.begin(), changes.end(),
+                       [](const Change &change) { return change.kind == ChangeKind::Insert; }));
     MemoryContext caller = MemoryContextSwitchTo(writer->per_row);
     for (Size start = 0; start < changes.size();) {
         Target *target = TargetOf(writer, changes[start].entry);
@@ -557,11 +561,13 @@ bool MoveEntry(EntryWriter *writer, Target *from, Target *to, const Change &old_
 } // namespace
 
 bool DeleteEntry(EntryWriter *writer, const Change &change) {
+    Assert(change.kind == ChangeKind::Delete);
     ItemPointerData tid;
     return DeleteEntry(writer, TargetOf(writer, change.entry), change, false, &tid);
 }
 
 bool ReplaceEntry(EntryWriter *writer, const Change &old_change, const Change &new_change) {
+    Assert(old_change.kind == ChangeKind::Delete && new_change.kind == ChangeKind::Insert);
     Target *target = TargetOf(writer, old_change.entry);
     if (Target *other = TargetOf(writer, new_change.entry); other != target)
         return MoveEntry(writer, target, other, old_change, new_change);

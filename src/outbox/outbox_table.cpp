@@ -80,6 +80,7 @@ const Outbox *Load(Relation rel, Oid root, Oid queue_oid) {
 } // namespace
 
 const Outbox *FindOutbox(Relation rel) {
+    Assert(CheckRelationLockedByMe(rel, AccessShareLock, true));
     Oid relid = RelationGetRelid(rel);
     if (CachedRelation *found = FindCached(&cache, relid))
         return reinterpret_cast<Outbox *>(found);
@@ -123,6 +124,7 @@ List *ListOutboxTables() {
 }
 
 void InsertOutbox(Oid source, Oid queue, List *identity) {
+    Assert(IsLocked(source, ShareRowExclusiveLock) && identity != NIL);
     int count = list_length(identity);
     Datum *names = static_cast<Datum *>(palloc(sizeof(Datum) * count));
     for (int i = 0; i < count; i++) {
@@ -141,6 +143,7 @@ void InsertOutbox(Oid source, Oid queue, List *identity) {
 }
 
 void DeleteOutbox(Oid source) {
+    Assert(IsLocked(source, ShareRowExclusiveLock));
     CatalogScan scan("captured", "captured_pkey", F_OIDEQ, ObjectIdGetDatum(source),
                      RowExclusiveLock);
     if (HeapTuple tuple = scan.Next())
@@ -150,6 +153,7 @@ void DeleteOutbox(Oid source) {
 }
 
 void RenameOutboxColumn(Oid source, const char *from, const char *to) {
+    Assert(IsLocked(source, ShareRowExclusiveLock));
     CatalogScan scan("captured", "captured_pkey", F_OIDEQ, ObjectIdGetDatum(source),
                      RowExclusiveLock);
     if (HeapTuple tuple = scan.Next()) {

@@ -9,6 +9,7 @@
 
 namespace index_table {
 List *FindLeaves(Oid base, LOCKMODE mode) {
+    Assert(OidIsValid(base));
     if (get_rel_relkind(base) != RELKIND_PARTITIONED_TABLE)
         return list_make1_oid(base);
     List *leaves = NIL;
@@ -164,6 +165,7 @@ List *ListLeaving(Oid partition, Oid *base) {
 } // namespace
 
 void JoinPartition(Oid base_relid, Oid partition) {
+    Assert(AreLocked(find_all_inheritors(partition, NoLock, nullptr), AccessExclusiveLock));
     Relation base = relation_open(base_relid, AccessShareLock);
     OwnerContext owner = EnterOwner(base->rd_rel->relowner);
     List *joined = NIL;
@@ -186,6 +188,7 @@ void JoinPartition(Oid base_relid, Oid partition) {
 }
 
 void LeavePartition(Oid partition) {
+    Assert(IsLocked(partition, AccessExclusiveLock));
     // Somebody may have dropped it while DETACH CONCURRENTLY waited, and made another of that name.
     if (get_rel_relispartition(partition) || ListIndexTables(partition) != NIL)
         return;
@@ -197,12 +200,14 @@ void LeavePartition(Oid partition) {
 }
 
 void CheckLeaving(Oid partition) {
+    Assert(OidIsValid(partition));
     Oid base;
     List *leaving = ListLeaving(partition, &base);
     RemoveReferenced(base, leaving, true);
 }
 
 int64 ReconcilePartitions(Relation base) {
+    Assert(CheckRelationLockedByMe(base, ShareRowExclusiveLock, true));
     Oid relid = RelationGetRelid(base);
     List *known = ListPartitions(relid);
     List *leaves = FindLeaves(relid, ShareRowExclusiveLock);
@@ -222,6 +227,8 @@ int64 ReconcilePartitions(Relation base) {
 }
 
 void RegisterPartitions(Oid base, List *leaves) {
+    Assert(IsLocked(base, ShareRowExclusiveLock) && AreLocked(leaves, ShareRowExclusiveLock));
+    LockNumbers(base); // before it is asked whether there are index tables
     // What a dump without its definition has left there: partitions may have gone since.
     if (ListIndexTables(base) == NIL)
         DeletePartitions(base);
@@ -237,6 +244,7 @@ void RegisterPartitions(Oid base, List *leaves) {
 }
 
 void CheckShard(Relation base, const IndexTable *table, Oid leaf) {
+    Assert(IsForeign(leaf) && RelationGetRelid(base) == table->base);
     Bitmapset *columns = nullptr;
     for (int i = 0; i < table->key.count; i++)
         columns = ReferencedColumns(columns, table->key.columns[i]);
@@ -253,6 +261,7 @@ void CheckShard(Relation base, const IndexTable *table, Oid leaf) {
 }
 
 void ReloadLeaf(Oid base_relid, Oid leaf) {
+    Assert(IsForeign(leaf) && IsLocked(base_relid, RowExclusiveLock));
     LockRelationOid(leaf, ShareRowExclusiveLock);
     RenumberReferenced(leaf);
     Relation base = relation_open(base_relid, AccessShareLock);

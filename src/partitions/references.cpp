@@ -312,6 +312,7 @@ List *LeavesTruncatedWith(Oid base, List *truncated) {
 } // namespace
 
 RemovedEntries *BeginRemoval(const IndexTable *table) {
+    Assert(IsKnown(table) && IsMemoryFreed());
     RemovedEntries *removed = static_cast<RemovedEntries *>(palloc0(sizeof(RemovedEntries)));
     removed->table = table;
     Relation rel = relation_open(table->relid, AccessShareLock);
@@ -360,6 +361,7 @@ bool LockIfTriggersLook(Oid index_table) {
 }
 
 void CheckAfterRepair(RemovedEntries *removed) {
+    Assert(IsLocked(removed->table->relid, RowExclusiveLock));
     Relation rel = relation_open(removed->table->relid, NoLock);
     List *keys = ListForeignKeys(rel, removed->table);
     relation_close(rel, NoLock);

@@ -70,6 +70,7 @@ int64 DeleteEntries(const IndexTable *table, Relation rel, BlockNumber from, Blo
 } // namespace
 
 void BeginSweep(Sweep *sweep, const IndexTable *table) {
+    Assert(IsKnown(table) && IsMemoryFreed());
     *sweep = {.index_table = table->relid};
     if (ListRetiredNumbers(table->relid) == NIL)
         return;
@@ -82,6 +83,7 @@ void BeginSweep(Sweep *sweep, const IndexTable *table) {
 }
 
 bool SweepBatch(Sweep *sweep, const IndexTable *table) {
+    Assert(sweep->index_table == table->relid && IsLocked(table->relid, ShareUpdateExclusiveLock));
     if (sweep->relations == NIL)
         return false;
     Relation rel = try_relation_open(linitial_oid(sweep->relations), RowExclusiveLock);
@@ -136,12 +138,14 @@ void DeleteEverywhere(const IndexTable *table, RemovedEntries *noted, bool just_
 } // namespace
 
 void RemoveDeadEntries(const IndexTable *table, RemovedEntries *removed) {
+    Assert(IsKnown(table) && IsLocked(table->base, ShareLock));
     DeleteEverywhere(table, removed, false,
                      [&](int32 number) { return !OidIsValid(FindPartition(table->base, number)); });
 }
 
 void RemoveEntriesOf(const IndexTable *table, List *numbers, RemovedEntries *removed,
                      bool just_note) {
+    Assert(IsKnown(table) && removed);
     DeleteEverywhere(table, removed, just_note,
                      [&](int32 number) { return list_member_int(numbers, number); });
 }

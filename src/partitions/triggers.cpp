@@ -67,6 +67,7 @@ bool HasRowTriggers(Oid base, bool on_foreign) {
 } // namespace
 
 void EnsureTriggers(Oid base, bool on_foreign) {
+    Assert(IsLocked(base, ShareRowExclusiveLock));
     if (HasRowTriggers(base, on_foreign))
         return;
     ListCell *cell;

@@ -18,6 +18,7 @@ void RenumberTruncated(Oid leaf) {
 } // namespace
 
 void FollowTruncate(List *foreign, List *numbers) {
+    Assert(list_length(foreign) == list_length(numbers));
     ListCell *cell, *before;
     forboth(cell, foreign, before, numbers) {
         std::optional<PartitionNumber> number = FindPartitionNumber(lfirst_oid(cell));

@@ -177,6 +177,7 @@ bool ServesScans(const Base *base) {
 
 CandidateSet *OfferCandidates(PlannerInfo *root, RelOptInfo *rel, const Base *base,
                               const Bitmapset *columns) {
+    Assert(rel->relid > 0);
     CandidateSet *set = static_cast<CandidateSet *>(palloc0(sizeof(CandidateSet)));
     set->owner = &kOwner;
     set->base = base;

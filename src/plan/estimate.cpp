@@ -457,6 +457,7 @@ double CountFetchedRows(PlannerInfo *root, const Candidate *candidate, const Ind
 }
 
 bool IsWorthwhile(PlannerInfo *root, RelOptInfo *rel, CandidateSet *set, const Clauses *clauses) {
+    Assert(set->count > 0);
     const Bitmapset *selected = compat::SelectedColumns(root, root->simple_rte_array[rel->relid]);
     double partitions = CountUnpruned(root, rel, set, clauses);
     // Under row security the planner must not use an operator that leaks; what it may use it knows.

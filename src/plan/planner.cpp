@@ -271,6 +271,7 @@ bool IsPlanningScans() {
 }
 
 void RememberUse(const IndexTable *table) {
+    Assert(IsKnown(table));
     planning.used = list_append_unique_oid(planning.used, table->relid);
 }
 
@@ -287,6 +288,7 @@ bool IsMarked(const RangeTblEntry *rte) {
 }
 
 void RestoreRelationKind(RangeTblEntry *rte) {
+    Assert(IsMarked(rte));
     rte->relkind = RELKIND_PARTITIONED_TABLE;
 }
 } // namespace index_table

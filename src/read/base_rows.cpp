@@ -324,6 +324,7 @@ void CheckSelectPrivilege(const IndexTable *table, List *attnos) {
 }
 
 BaseRows *BeginBaseRows(const IndexTable *table, List *attnos) {
+    Assert(IsKnown(table) && ActiveSnapshotSet());
     BaseRows *rows = static_cast<BaseRows *>(palloc0(sizeof(BaseRows)));
     rows->table = table;
     rows->attnos = attnos;
@@ -342,6 +343,7 @@ bool HasRowSecurity(const BaseRows *rows) {
 }
 
 List *FindBaseRows(BaseRows *rows, const EntryScan *scan, HeapTuple entry, int ahead) {
+    Assert(ahead > 0);
     const IndexTable *table = rows->table;
     TupleDesc descriptor = scan->batch->tupdesc;
     Datum *values = static_cast<Datum *>(palloc(sizeof(Datum) * descriptor->natts));

@@ -65,6 +65,7 @@ Datum CastKeyValue(Datum value, Oid from, Oid type, const char *column, bool *is
 }
 
 KeyValues ReadKeyValues(FunctionCallInfo fcinfo, int first, const IndexTable *table) {
+    Assert(IsKnown(table) && first >= 0);
     KeyValues key = {};
     Oid *types = nullptr;
     if (PG_NARGS() > first)

@@ -67,6 +67,7 @@ bool IsEqualEntry(EntryRun *run, HeapTuple a, HeapTuple b, TupleDesc descriptor)
 } // namespace
 
 EntryRun BeginRun(const IndexTable *table) {
+    Assert(IsKnown(table));
     EntryRun run = {.table = table, .memory = CurrentMemoryContext};
     run.compare = static_cast<FmgrInfo *>(palloc(sizeof(FmgrInfo) * table->group_count()));
     for (int i = 0; i < table->group_count(); i++) {

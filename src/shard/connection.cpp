@@ -489,6 +489,7 @@ void SendStatement(ShardConnection *self, const char *sql, int count, const char
 }
 
 void TakeRowByRow(ShardConnection *self) {
+    Assert(self->conn && self->is_busy);
     if (self->sends_shared)
         self->answer.by_row = true;
     else
@@ -511,6 +512,7 @@ Arrival TakeArrival(ShardConnection *self, PGresult **result) {
 }
 
 PGresult *ReceiveResult(ShardConnection *self) {
+    Assert(self->conn && self->is_busy);
     PGresult *result = ReceiveAny(self);
     ExecStatusType status = PQresultStatus(result);
     if (status != PGRES_TUPLES_OK && status != PGRES_COMMAND_OK)
@@ -569,6 +571,7 @@ void AtEOXactConnections() {
 }
 
 void AtEOSubXactConnections(bool commits, int level) {
+    Assert(level > 1);
     if (!commits)
         CloseBusy(level);
     for (ShardConnection *self = connections; commits && self; self = self->next)

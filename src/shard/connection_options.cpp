@@ -112,6 +112,7 @@ const char *FindOptionText(List *options, const char *name) {
 }
 
 ConnectionOptions GetConnectionOptions(ForeignServer *server, UserMapping *mapping) {
+    Assert(IsMemoryFreed());
     ConnectionOptions options = {.mapping = mapping};
     constexpr int kMore = 7; // application names, encoding, SCRAM, the end
     int room = list_length(server->options) + list_length(mapping->options) + kMore;

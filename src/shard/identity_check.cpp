@@ -192,6 +192,7 @@ void CheckUnique(const RemoteTable &remote, const char *table, Relation base, Li
 } // namespace
 
 void CheckShardIdentity(Relation base, Oid foreign_table, List *identity, List *others) {
+    Assert(get_rel_relkind(foreign_table) == RELKIND_FOREIGN_TABLE && identity != NIL);
     MemoryContext memory = AllocSetContextCreate(CurrentMemoryContext, "index_table identity check",
                                                  ALLOCSET_SMALL_SIZES);
     MemoryContext caller = MemoryContextSwitchTo(memory);

@@ -42,6 +42,7 @@ auto WithContext(RemoteRun *run, Action action) {
 
 RemoteQuery *BeginRemoteQuery(RemoteQuestion question, List *quals, PlanState *node,
                               Snapshot snapshot) {
+    Assert(snapshot && IsMemoryFreed());
     RemoteQuery *query = palloc0_object(RemoteQuery);
     query->snapshot = snapshot;
     query->column_count = list_length(question.columns);
@@ -65,6 +66,7 @@ void EndRemoteQuery(RemoteQuery *query) {
 }
 
 ParamListInfo MakeParameters(const RemoteQuery *query, int count) {
+    Assert(count > 0);
     int arrays = count * query->identity_count;
     ParamListInfo parameters = makeParamList(arrays + list_length(query->arguments));
     for (int i = 0; i < arrays; i++)
@@ -90,6 +92,7 @@ ParamListInfo MakeParameters(const RemoteQuery *query, int count) {
 
 RemoteRun *BeginRemoteRun(const RemoteQuery *query, const Oid *leaves, int count,
                           ParamListInfo parameters) {
+    Assert(count > 0);
     RemoteRun *run = palloc0_object(RemoteRun);
     run->partitions = ListNames(leaves, count);
     PlannedStmt *plan = PlanRemoteSelect(query->select, leaves, count);

@@ -397,6 +397,7 @@ Oid IdentityParameterType(const RemoteSelect *select, int i) {
 }
 
 const LeafSelect *GetLeafSelect(RemoteSelect *select, Oid leaf) {
+    Assert(OidIsValid(leaf));
     LockRelationOid(leaf, AccessShareLock);
     LeafSelect *known =
         static_cast<LeafSelect *>(hash_search(select->leaves, &leaf, HASH_FIND, nullptr));
@@ -411,6 +412,7 @@ const LeafSelect *GetLeafSelect(RemoteSelect *select, Oid leaf) {
 }
 
 PlannedStmt *PlanRemoteSelect(RemoteSelect *select, const Oid *leaves, int count) {
+    Assert(count > 0);
     SetPlan *place = &select->plans[0];
     for (SetPlan &plan : select->plans) {
         if (plan.plan && plan.count == count &&
@@ -517,6 +519,7 @@ void AppendRenumbered(StringInfo sql, const LeafSelect *leaf, int number, int co
 
 CombinedSelect CombineSelects(const RemoteSelect *select, const LeafSelect *const *leaves,
                               int count) {
+    Assert(count > 0);
     CombinedSelect combined = {};
     int room = 0;
     for (int i = 0; i < count; i++)

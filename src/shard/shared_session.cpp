@@ -45,6 +45,7 @@ void Advance(PGconn *conn, SharedAnswer *answer) {
 
 bool SendShared(PGconn *conn, SharedAnswer *answer, SharedPurpose purpose, bool checks_client,
                 const char *sql, int count, const char *const *values) {
+    Assert(PQtransactionStatus(conn) != PQTRANS_ACTIVE);
     *answer = {.step = kBegin};
     const char *settings[] = {GetDatabaseEncodingName(), checks_client ? "t" : "f"};
     bool reads = purpose == SharedPurpose::Reading;

@@ -84,6 +84,7 @@ bool IsInUse(ForeignServer *server) {
 } // namespace
 
 void RequireNewSnapshots(Oid base, List *leaves, const char *action) {
+    Assert(IsLocked(base, ShareLock));
     if (IsChecked(base))
         return;
     List *servers = NIL;
