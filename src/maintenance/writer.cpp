@@ -382,7 +382,7 @@ bool AwaitEntry(EntryWriter *writer, Target *target, const Change &change) {
 // What became of an attempt to delete or replace a stored entry.
 enum class Outcome { Done, Gone, Again };
 
-Outcome Judge(TM_Result result) {
+Outcome OutcomeOf(TM_Result result) {
     switch (result) {
     case TM_Ok:
         return Outcome::Done;
@@ -411,8 +411,9 @@ bool DeleteStoredEntry(EntryWriter *writer, Oid storage, ItemPointer tid) {
     Outcome outcome;
     do {
         TM_FailureData failure;
-        outcome = Judge(table_tuple_delete(target->rel, &current, GetCurrentCommandId(true),
-                                           SnapshotSelf, InvalidSnapshot, true, &failure, false));
+        outcome =
+            OutcomeOf(table_tuple_delete(target->rel, &current, GetCurrentCommandId(true),
+                                         SnapshotSelf, InvalidSnapshot, true, &failure, false));
         if (outcome == Outcome::Again)
             current = failure.ctid;
     } while (outcome == Outcome::Again);
@@ -519,7 +520,7 @@ bool DeleteEntry(EntryWriter *writer, Target *target, const Change &change, bool
         TM_FailureData failure;
         TM_Result result = table_tuple_delete(target->rel, tid, command, SnapshotSelf,
                                               InvalidSnapshot, true, &failure, false);
-        outcome = Judge(result);
+        outcome = OutcomeOf(result);
         if (outcome == Outcome::Done && target->plan->general)
             ExecARDeleteTriggers(target->estate, target->relinfo, tid, nullptr, nullptr, is_moving);
     }
@@ -588,7 +589,7 @@ bool ReplaceEntry(EntryWriter *writer, const Change &old_change, const Change &n
             CheckConstraints(target->estate, target->relinfo, slot);
         compat::StaleIndexes stale;
         TM_Result result = compat::UpdateTuple(target->rel, &tid, slot, command, &stale);
-        outcome = Judge(result);
+        outcome = OutcomeOf(result);
         if (outcome != Outcome::Done)
             continue;
         if (!target->plan->general) {
