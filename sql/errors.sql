@@ -269,7 +269,11 @@ SELECT index_table.create('people', 'town', 'partial', include => 'xmin');
 \echo :SQLSTATE
 SELECT index_table.create('people', 'town', 'partial', include => 'upper(name)');
 \echo :SQLSTATE
-SELECT index_table.create('people', 'town', maintenance => 'deferred');
+\set VERBOSITY sqlstate
+SELECT index_table.create('bare', 'a', identity => 'a', maintenance => 'deferred');
+SELECT index_table.create('people', 'town', identity => 'town', maintenance => 'deferred');
+\set VERBOSITY default
+SELECT index_table.create('people', 'town', is_unique => true, maintenance => 'deferred');
 \echo :SQLSTATE
 SELECT index_table.create('people', 'town', maintenance => 'sometimes');
 \echo :SQLSTATE

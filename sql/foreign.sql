@@ -1,8 +1,6 @@
 -- Index tables over foreign partitions: the shards are tables of this database, reached through postgres_fdw.
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS index_table;
-CREATE SCHEMA extensions;
-CREATE EXTENSION IF NOT EXISTS postgres_fdw SCHEMA extensions;
 CREATE SCHEMA shard;
 CREATE SCHEMA coordinator;
 SET search_path = coordinator;
@@ -11,12 +9,8 @@ SET search_path = coordinator;
 \set oracle :abs_srcdir '/sql/include/oracle.sql'
 \i :oracle
 
-DO $$
-BEGIN
-    EXECUTE format('CREATE SERVER regress_shard FOREIGN DATA WRAPPER postgres_fdw OPTIONS (host %L, port %L, dbname %L)',
-                   split_part(current_setting('unix_socket_directories'), ',', 1), current_setting('port'), current_database());
-END $$;
-CREATE USER MAPPING FOR CURRENT_USER SERVER regress_shard;
+\set loopback :abs_srcdir '/sql/include/loopback.sql'
+\i :loopback
 
 -- Local and foreign partitions, at two levels; one with its columns in another order, one with other names.
 CREATE TABLE shard.south (age int, phone text, name text, town text, region text NOT NULL, id int NOT NULL, PRIMARY KEY (region, id));

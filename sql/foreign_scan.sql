@@ -141,6 +141,25 @@ SELECT same('SELECT o.order_id, l.* FROM orders AS o, LATERAL (SELECT id, note F
 SELECT same('SELECT a.id, b.note FROM people AS a JOIN people AS b ON b.town = a.town WHERE a.email = ''mail100''');
 SELECT same('SELECT town, count(*), sum(balance), max(note) FROM people WHERE town < ''Town 13'' GROUP BY town HAVING count(*) > 1');
 
+-- Outer rows are read ahead, and servers asked for all of them at once: nested loops of any kind, in the order of the outer side.
+SET index_table.enable_scan = force;
+SELECT regexp_replace(p, 'rows=\S+ ', '') AS plan
+  FROM plan('SELECT order_id, id, note FROM orders LEFT JOIN people USING (email)', 'ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF, BUFFERS OFF') AS p;
+SELECT regexp_replace(p, 'rows=\S+ ', '') AS plan
+  FROM plan('SELECT o.order_id, l.* FROM orders AS o, LATERAL (SELECT id, note FROM people AS p WHERE p.town = ''Town '' || o.order_id ORDER BY balance LIMIT 2) AS l',
+            'ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF, BUFFERS OFF') AS p;
+SELECT plan('SELECT order_id, p.note FROM orders AS o JOIN people AS p ON p.email = o.email AND p.id > o.order_id ORDER BY order_id LIMIT 3', 'VERBOSE, COSTS OFF');
+SELECT order_id, p.note FROM orders AS o JOIN people AS p ON p.email = o.email AND p.id > o.order_id ORDER BY order_id LIMIT 3;
+RESET index_table.enable_scan;
+SELECT same('SELECT o.order_id, p.id, q.id AS other FROM orders AS o JOIN people AS p ON p.email = o.email LEFT JOIN people AS q ON q.town = p.town AND q.balance = p.balance + 10');
+SELECT same('SELECT o.order_id, p.id FROM orders AS o FULL JOIN people AS p ON p.email = o.email WHERE p.id < 100 OR o.order_id < 5');
+SELECT same('SELECT id, note FROM people WHERE email IN (SELECT email FROM orders WHERE order_id > 20)');
+SELECT same('SELECT id, note FROM people WHERE email = ANY (ARRAY(SELECT ''mail'' || i FROM generate_series(1, 500) AS i))');
+SELECT same('SELECT r.order_id, (SELECT count(p.note) FROM orders AS o JOIN people AS p ON p.email = o.email WHERE o.order_id > r.order_id) FROM orders AS r WHERE r.order_id < 4');
+SET work_mem = '64kB';
+SELECT same('SELECT order_id, id, note FROM orders JOIN people ON people.town = ''Town '' || order_id % 30');
+RESET work_mem;
+
 -- Prepared statements, generic plans, cursors.
 SET index_table.enable_scan = force;
 SET plan_cache_mode = force_generic_plan;
@@ -212,10 +231,30 @@ DELETE FROM shards.p3 WHERE ctid = (SELECT max(ctid) FROM shards.p3 WHERE id = 5
 ALTER TABLE shards.p3 ADD PRIMARY KEY (region, id);
 RESET index_table.enable_scan;
 
--- What is left to PostgreSQL: rows to be changed or locked, a foreign row's ctid.
-SELECT count(*) FROM plan('SELECT * FROM people WHERE email = ''mail77'' FOR UPDATE') AS p WHERE p ~ 'Custom Scan';
-SELECT count(*) FROM plan('UPDATE people SET note = NULL WHERE email = ''mail77''') AS p WHERE p ~ 'Custom Scan';
-SELECT count(*) FROM plan('DELETE FROM people WHERE email = ''mail77''') AS p WHERE p ~ 'Custom Scan';
+-- Rows to be changed or locked are locked on their servers as they are found.
+CREATE FUNCTION switched(query text) RETURNS SETOF text LANGUAGE sql AS $$
+    SELECT substring(p, 'Custom Scan[^)]*\)|Remote SQL.*') FROM plan(query, 'VERBOSE, COSTS OFF') AS p WHERE p ~ 'Custom Scan|Remote SQL'
+$$;
+SELECT switched('SELECT * FROM people WHERE email = ''mail77'' FOR UPDATE');
+SELECT switched('SELECT id FROM people WHERE email = ''mail77'' FOR NO KEY UPDATE');
+SELECT switched('SELECT id FROM people WHERE email = ''mail77'' FOR KEY SHARE');
+SELECT switched('UPDATE people SET note = NULL WHERE email = ''mail77''');
+SELECT switched('DELETE FROM people WHERE email = ''mail77'' RETURNING note');
+BEGIN;
+UPDATE people SET note = 'one ' || id WHERE email IN ('mail75', 'mail76', 'mail77', 'mail79') RETURNING tableoid::regclass, id, email, note;
+DELETE FROM people WHERE email IN ('mail75', 'mail76', 'mail77', 'mail79') RETURNING tableoid::regclass, note;
+ROLLBACK;
+-- Identities of a row that the shard has twice.
+BEGIN;
+ALTER TABLE shards.p3 DROP CONSTRAINT p3_pkey;
+INSERT INTO shards.p3 SELECT * FROM shards.p3 WHERE id = 5;
+COMMIT;
+UPDATE people SET note = 'which' WHERE email = 'mail5';
+DELETE FROM shards.p3 WHERE ctid = (SELECT max(ctid) FROM shards.p3 WHERE id = 5);
+ALTER TABLE shards.p3 ADD PRIMARY KEY (region, id);
+-- What is left to PostgreSQL: MERGE, which it refuses, locks on rows of several tables, a foreign row's ctid.
+MERGE INTO people USING orders ON people.email = orders.email AND people.email = 'mail74' WHEN MATCHED THEN DELETE;
+SELECT count(*) FROM plan('SELECT * FROM people JOIN orders USING (email) WHERE email = ''mail77'' FOR UPDATE') AS p WHERE p ~ 'Row Switch';
 SELECT count(*) FROM plan('SELECT ctid FROM people WHERE email = ''mail77''') AS p WHERE p ~ 'Custom Scan';
 -- Merely joined to what is changed, they come through index tables.
 UPDATE orders SET order_id = order_id + 1000 FROM people WHERE people.email = orders.email AND people.email = 'mail74' RETURNING order_id, people.id, people.note;

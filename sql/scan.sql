@@ -234,7 +234,7 @@ ROLLBACK;
 DROP TRIGGER look_before ON customers;
 DROP TRIGGER look_after ON customers;
 
--- Cursors: scrollable, held, and one for WHERE CURRENT OF, which PostgreSQL plans.
+-- Cursors: scrollable, held, and one that WHERE CURRENT OF may use, which PostgreSQL plans.
 BEGIN;
 DECLARE c SCROLL CURSOR FOR SELECT customer_id FROM customers WHERE town = 'Town 5' ORDER BY last_name, customer_id LIMIT 3;
 FETCH ALL FROM c;

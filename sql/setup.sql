@@ -13,9 +13,9 @@ CREATE EXTENSION index_table SCHEMA public;
 CREATE EXTENSION index_table;
 SELECT extversion, extnamespace::regnamespace, extrelocatable FROM pg_extension WHERE extname = 'index_table';
 
--- Objects. Row types are members only from PostgreSQL 17 on.
+-- Objects. Row types are members only from PostgreSQL 17 on; operator classes are those that PostgreSQL has.
 SELECT pg_describe_object(classid, objid, objsubid) AS object FROM pg_depend
- WHERE deptype = 'e' AND refclassid = 'pg_extension'::regclass AND classid <> 'pg_type'::regclass
+ WHERE deptype = 'e' AND refclassid = 'pg_extension'::regclass AND classid NOT IN ('pg_type'::regclass, 'pg_opclass'::regclass, 'pg_opfamily'::regclass)
    AND refobjid = (SELECT oid FROM pg_extension WHERE extname = 'index_table')
  ORDER BY pg_describe_object(classid, objid, objsubid) COLLATE "C";
 

@@ -1,14 +1,16 @@
 #include "hooks.h"
 
-#include "pg.h"
 #include "catalog/public.h"
 #include "conflict/public.h"
 #include "core/public.h"
 #include "ddl/public.h"
+#include "deferred/public.h"
 #include "exec/public.h"
+#include "global/public.h"
 #include "maintenance/public.h"
 #include "outbox/public.h"
 #include "partitions/public.h"
+#include "pg.h"
 #include "plan/public.h"
 #include "shard/public.h"
 
@@ -16,48 +18,64 @@ namespace index_table {
 namespace {
 
 planner_hook_type next_planner;
-get_relation_info_hook_type next_relation_info;
+compat::RelationInfoHook next_relation_info;
 get_relation_stats_hook_type next_relation_stats;
 get_index_stats_hook_type next_index_stats;
 set_rel_pathlist_hook_type next_pathlist;
+set_join_pathlist_hook_type next_join_pathlist;
 create_upper_paths_hook_type next_upper_paths;
 ExecutorStart_hook_type next_start;
 ExecutorRun_hook_type next_run;
 ExecutorFinish_hook_type next_finish;
 ProcessUtility_hook_type next_utility;
+object_access_hook_type next_access;
+shmem_request_hook_type next_shmem_request;
+shmem_startup_hook_type next_shmem_startup;
 
 // --- Planning ----------------------------------------------------------------
 
-PlannedStmt *Plan(Query *query, const char *text, int options, ParamListInfo params) {
-    return next_planner ? next_planner(query, text, options, params)
-                        : standard_planner(query, text, options, params);
+template <typename... More> // since PostgreSQL 19
+PlannedStmt *Plan(Query *query, const char *text, int options, ParamListInfo params, More... more) {
+    return next_planner ? next_planner(query, text, options, params, more...)
+                        : standard_planner(query, text, options, params, more...);
 }
 
 // Marks are made before the planner sees the query, and taken from the plan, whatever others make
 // of either.
-PlannedStmt *OnPlanner(Query *query, const char *text, int options, ParamListInfo params) {
-    ErrorContextCallback hint;
-    BeginConflictHint(&hint, query);
+template <typename... More>
+PlannedStmt *OnPlanner(Query *query, const char *text, int options, ParamListInfo params,
+                       More... more) {
     PlanningState outer = CurrentPlanning();
     PlannedStmt *plan = nullptr;
     PG_TRY();
     {
         BeginPlanning(query, options);
-        plan = Plan(query, text, options, params);
+        plan = Plan(query, text, options, params, more...);
         FinishPlan(plan);
+        AddReturning(plan);
     }
     PG_FINALLY();
     { EndPlanning(outer); }
     PG_END_TRY();
-    EndConflictHint(&hint);
     return plan;
 }
 
-// After others: they must not see indexes that are none of the relation's.
-void OnRelationInfo(PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo *rel) {
-    if (next_relation_info)
-        next_relation_info(root, relid, inhparent, rel);
+// As the hook is called before PostgreSQL 19, and since then.
+[[maybe_unused]] void Offer(PlannerInfo *root, Oid, bool inhparent, RelOptInfo *rel) {
     OfferIndexTables(root, inhparent, rel);
+}
+
+[[maybe_unused]] void Offer(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte) {
+    if (rte->rtekind == RTE_RELATION)
+        OfferIndexTables(root, rte->inh, rel);
+}
+
+// After others: they must not see indexes that are none of the relation's.
+template <typename... Arguments>
+void OnRelationInfo(PlannerInfo *root, Arguments... arguments) {
+    if (next_relation_info)
+        next_relation_info(root, arguments...);
+    Offer(root, arguments...);
 }
 
 bool OnRelationStats(PlannerInfo *root, RangeTblEntry *rte, AttrNumber attno,
@@ -76,6 +94,14 @@ void OnPathlist(PlannerInfo *root, RelOptInfo *rel, Index relid, RangeTblEntry *
     if (next_pathlist)
         next_pathlist(root, rel, relid, rte);
     AddPaths(root, rel, rte);
+}
+
+// Beside the planner's paths.
+void OnJoinPathlist(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer, RelOptInfo *inner,
+                    JoinType type, JoinPathExtraData *extra) {
+    if (next_join_pathlist)
+        next_join_pathlist(root, joinrel, outer, inner, type, extra);
+    AddJoinPaths(root, joinrel, outer, inner, type, extra);
 }
 
 // After others, who may have put something of theirs around what changes rows. A statement gets one
@@ -103,6 +129,7 @@ void OnExecutorStart(QueryDesc *query, int flags) {
         else
             standard_ExecutorStart(query, flags);
         FinishQueryStart(query);
+        RepairMergeCapture(query);
     }
     PG_FINALLY();
     { EndQueryStart(outer); }
@@ -155,7 +182,11 @@ void OnProcessUtility(PlannedStmt *statement, const char *text, bool read_only,
     PG_TRY();
     {
         TruncatedLeaves truncated = ListTruncatedForeign(command);
-        if (next_utility)
+        if (ReindexGlobal(command))
+            ; // carried out
+        else if (CreateIndexConcurrently(command, text, context == PROCESS_UTILITY_TOPLEVEL))
+            ;
+        else if (next_utility)
             next_utility(statement, text, read_only, context, params, environment, receiver,
                          completion);
         else
@@ -167,6 +198,29 @@ void OnProcessUtility(PlannedStmt *statement, const char *text, bool read_only,
     { EndUtility(&running); }
     PG_END_TRY();
     AfterUtility(&running);
+}
+
+void OnObjectAccess(ObjectAccessType access, Oid catalog, Oid object, int part, void *argument) {
+    if (next_access)
+        next_access(access, catalog, object, part, argument);
+    if (access == OAT_POST_CREATE && catalog == RelationRelationId && part == 0)
+        RefuseConcurrentCopy(object);
+    if (access == OAT_POST_ALTER && catalog == RelationRelationId && part == 0)
+        FollowMove(object);
+}
+
+// --- Shared memory -------------------------------------------------------------
+
+void OnShmemRequest() {
+    if (next_shmem_request)
+        next_shmem_request();
+    RequestDrainMemory();
+}
+
+void OnShmemStartup() {
+    if (next_shmem_startup)
+        next_shmem_startup();
+    AttachDrainMemory();
 }
 
 // --- Ends of transactions ----------------------------------------------------
@@ -200,6 +254,7 @@ void OnTransactionEnd(XactEvent event, void *) {
     AtEOXactConnections();
     AtEOXactRelationCaches();
     AtEOXactDefinitions();
+    AtEOXactDrainWorkers(event == XACT_EVENT_COMMIT);
 }
 
 void OnSubTransactionEnd(SubXactEvent event, SubTransactionId, SubTransactionId, void *) {
@@ -224,17 +279,26 @@ void Chain(Hook *hook, Hook *next, Hook ours) {
 } // namespace
 
 void InstallHooks() {
-    Chain(&planner_hook, &next_planner, &OnPlanner);
-    Chain(&get_relation_info_hook, &next_relation_info, &OnRelationInfo);
+    // Which of the templates, the hook's type says, here and below.
+    next_planner = planner_hook;
+    planner_hook = OnPlanner;
+    next_relation_info = *compat::kRelationInfoHook;
+    *compat::kRelationInfoHook = OnRelationInfo;
     Chain(&get_relation_stats_hook, &next_relation_stats, &OnRelationStats);
     Chain(&get_index_stats_hook, &next_index_stats, &OnIndexStats);
     Chain(&set_rel_pathlist_hook, &next_pathlist, &OnPathlist);
+    Chain(&set_join_pathlist_hook, &next_join_pathlist, &OnJoinPathlist);
     Chain(&create_upper_paths_hook, &next_upper_paths, &OnUpperPaths);
     Chain(&ExecutorStart_hook, &next_start, &OnExecutorStart);
     next_run = ExecutorRun_hook;
-    ExecutorRun_hook = OnExecutorRun; // which of the templates, its type says
+    ExecutorRun_hook = OnExecutorRun;
     Chain(&ExecutorFinish_hook, &next_finish, &OnExecutorFinish);
     Chain(&ProcessUtility_hook, &next_utility, &OnProcessUtility);
+    Chain(&object_access_hook, &next_access, &OnObjectAccess);
+    if (process_shared_preload_libraries_in_progress) {
+        Chain(&shmem_request_hook, &next_shmem_request, &OnShmemRequest);
+        Chain(&shmem_startup_hook, &next_shmem_startup, &OnShmemStartup);
+    }
     RegisterXactCallback(OnTransactionEnd, nullptr);
     RegisterSubXactCallback(OnSubTransactionEnd, nullptr);
 }

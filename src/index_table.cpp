@@ -1,9 +1,12 @@
 // Module entry: settings, caches, workers and hooks.
 #include "catalog/public.h"
 #include "conflict/public.h"
+#include "core/public.h"
 #include "create/public.h"
+#include "deferred/public.h"
 #include "drain/public.h"
 #include "exec/public.h"
+#include "global/public.h"
 #include "hooks.h"
 #include "maintenance/public.h"
 #include "outbox/public.h"
@@ -23,15 +26,26 @@ void _PG_init(void) {
     index_table::InitializeConnections();
     index_table::InitializeRemoteSelect();
     index_table::InitializeShardAccess();
+    index_table::InitializeReadConsistency();
     index_table::InitializeOnlineBuild();
     index_table::InitializeWorker();
     index_table::InitializeOutboxCache();
+    index_table::InitializeQueueCache();
+    index_table::InitializeKeyHashes();
+    index_table::InitializePageHashes();
+    index_table::InitializeQueuedRelations();
+    index_table::InitializeLag();
+    index_table::InitializeDrainWorkers();
     index_table::InitializeDrain();
+    index_table::InitializeBuildRows();
     index_table::InitializeDrainWorker();
     index_table::InitializePlanning();
+    index_table::InitializeGlobalOptions();
     index_table::InitializeScanNode();
+    index_table::InitializeOuterRows();
     index_table::InitializeRowSwitch();
     index_table::InitializeConflictCheck();
+    index_table::InitializeReturning();
     index_table::InstallHooks();
     MarkGUCPrefixReserved("index_table");
 }

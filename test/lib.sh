@@ -84,6 +84,16 @@ want_extension() {
 # want_program PACKAGE: the same for a program of the package's name.
 want_program() { PATH=$PATH:/usr/sbin have "$1" || want_package "$1"; }
 
+# want_clients: the libraries of other languages that 052_clients.pl writes with.
+want_clients() {
+    local package
+    for package in python3-sqlalchemy python3-psycopg2 python3-django ruby-activerecord ruby-pg; do
+        is_installed "$package" || want_package "$package"
+    done
+}
+
+is_installed() { [[ $(dpkg-query -W -f '${Status}' "$1" 2>/dev/null) = *" installed" ]]; }
+
 want_package() {
     have apt-get && find_root || return 0
     is_available "$1" || update_package_lists >/dev/null 2>&1 || true

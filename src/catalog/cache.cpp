@@ -12,7 +12,8 @@ struct BaseEntry {
     bool is_none; // known to be no base table
 };
 
-// Relations whose change outdates a base table's entry: itself and its index tables.
+// Relations whose change outdates a base table's entry: itself, its index tables, global indexes
+// and their storages, partitioned tables among its partitions where these have been counted.
 struct WatchedRelation {
     Oid relid; // hash key
     Oid base;
@@ -70,8 +71,12 @@ void OnRelcacheInvalidation(Datum, Oid relid) {
         leaves_outdated = true;
         return;
     }
-    if (BaseEntry *entry = static_cast<BaseEntry *>(hash_search(bases, &relid, HASH_FIND, nullptr)))
+    if (BaseEntry *entry =
+            static_cast<BaseEntry *>(hash_search(bases, &relid, HASH_FIND, nullptr))) {
         entry->is_none = false;
+        if (entry->base)
+            entry->base->valid = false;
+    }
     WatchedRelation *relation =
         static_cast<WatchedRelation *>(hash_search(watched, &relid, HASH_FIND, nullptr));
     if (!relation)
@@ -89,6 +94,23 @@ void Watch(Oid relid, Oid base) {
     relation->base = base;
 }
 
+void LoadGlobalIndexes(Base *base, Relation rel, List *roots) {
+    if (roots == NIL)
+        return;
+    ListCell *cell;
+    foreach (cell, roots)
+        Watch(lfirst_oid(cell), base->relid);
+    List *complete = ListGlobalIndexes(rel);
+    base->globals = palloc0_array(IndexTable *, Max(1, list_length(complete)));
+    foreach (cell, complete) {
+        std::optional<GlobalIndex> index = FindGlobalIndex(lfirst_oid(cell));
+        if (!index)
+            continue;
+        Watch(index->storage, base->relid);
+        base->globals[base->global_count++] = MakeGlobalTable(rel, *index);
+    }
+}
+
 Base *LoadBase(Oid relid) {
     Relation rel = try_relation_open(relid, AccessShareLock);
     if (!rel)
@@ -96,8 +118,10 @@ Base *LoadBase(Oid relid) {
     MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "index_table definitions",
                                                   ALLOCSET_SMALL_SIZES);
     MemoryContext caller = MemoryContextSwitchTo(context);
-    // Watched before the catalog is read, so that no change in between is missed.
-    Watch(relid, relid);
+    // Watched before the catalog is read, so that no change in between is missed. It may be so
+    // already, as a part of another base table.
+    if (!hash_search(watched, &relid, HASH_FIND, nullptr))
+        Watch(relid, relid);
     Base *base = static_cast<Base *>(palloc0(sizeof(Base)));
     base->relid = relid;
     base->serial = ++last_serial;
@@ -122,6 +146,7 @@ Base *LoadBase(Oid relid) {
     std::sort(base->tables, base->tables + base->table_count,
               [](const IndexTable *a, const IndexTable *b) { return a->relid < b->relid; });
     base->has_retired = HasRetiredPartitions(relid);
+    LoadGlobalIndexes(base, rel, ListGlobalRoots(relid));
     // Something changed while reading: good for this look-up, to be read again at the next.
     base->valid = generation == before;
     MemoryContextSwitchTo(caller);
@@ -150,21 +175,24 @@ void Invalidate(Oid base) {
         OnRelcacheInvalidation(0, base); // dropped: other sessions learn from the drop itself
 }
 
-const Base *FindBase(Oid relid) {
+namespace {
+
+// The base table as cached; it may have neither index tables nor global indexes any more.
+const Base *FindKnown(Oid relid) {
     Assert(IsTransactionState());
     CreateTables();
     BaseEntry *entry = static_cast<BaseEntry *>(hash_search(bases, &relid, HASH_FIND, nullptr));
     if (entry && entry->base) {
         if (entry->base->valid)
-            return entry->base->table_count > 0 ? entry->base : nullptr;
+            return entry->base;
         MemoryContextSetParent(entry->base->context, outdated);
         entry->base = nullptr;
     }
     if ((entry && entry->is_none) || !IsInstalled())
         return nullptr;
     uint64 before = generation;
-    if (ListIndexTables(relid) == NIL) {
-        // To become one it gets a trigger, which outdates this.
+    if (ListIndexTables(relid) == NIL && ListGlobalRoots(relid) == NIL) {
+        // To become one it gets a trigger or an index, which outdates this.
         if (generation == before) {
             entry = static_cast<BaseEntry *>(hash_search(bases, &relid, HASH_ENTER, nullptr));
             entry->base = nullptr;
@@ -179,7 +207,19 @@ const Base *FindBase(Oid relid) {
         MemoryContextSetParent(base->context, outdated);
         base = LoadBase(relid);
     }
+    return base;
+}
+
+} // namespace
+
+const Base *FindBase(Oid relid) {
+    const Base *base = FindKnown(relid);
     return base && base->table_count > 0 ? base : nullptr;
+}
+
+const Base *FindIndexedBase(Oid relid) {
+    const Base *base = FindKnown(relid);
+    return base && base->table_count + base->global_count > 0 ? base : nullptr;
 }
 
 int RowWidth(const Base *base) {
@@ -194,7 +234,11 @@ int CountPartitions(const Base *base, int limit) {
     Assert(limit > 0);
     Base *cached = const_cast<Base *>(base);
     if (cached->counted_to < limit) {
-        cached->partition_count = CountPartitionRows(base->relid, limit);
+        // Partitioned tables between the base table and its leaves are watched: to those that are
+        // added below them it is not told.
+        cached->partition_count = base->table_count > 0
+                                      ? CountPartitionRows(base->relid, limit)
+                                      : CountLeaves(base->relid, limit, Watch, base->relid);
         cached->counted_to = limit;
     }
     return Min(cached->partition_count, limit);
@@ -254,6 +298,18 @@ const IndexTable *FindIndexTable(Oid relid) {
     return nullptr;
 }
 
+const IndexTable *FindGlobalTable(Oid storage) {
+    Assert(IsTransactionState());
+    CreateTables();
+    WatchedRelation *known =
+        static_cast<WatchedRelation *>(hash_search(watched, &storage, HASH_FIND, nullptr));
+    const Base *base = known ? FindIndexedBase(known->base) : nullptr;
+    for (int i = 0; base && i < base->global_count; i++)
+        if (base->globals[i]->relid == storage)
+            return base->globals[i];
+    return nullptr;
+}
+
 const IndexTable *GetIndexTable(Oid relid) {
     const IndexTable *table = FindIndexTable(relid);
     const char *name = get_rel_name(relid); // asked last: it may have been dropped meanwhile
@@ -262,7 +318,11 @@ const IndexTable *GetIndexTable(Oid relid) {
     if (!table)
         ereport(ERROR,
                 (errcode(ERRCODE_WRONG_OBJECT_TYPE), errmsg("\"%s\" is not an index table", name),
-                 errhint("The view index_table.index_tables shows the index tables.")));
+                 FindGlobalIndex(relid)
+                     ? errhint("It is a global index: vacuum() is for those, too, and the rest for "
+                               "index tables. amcheck checks its B-tree, which the view "
+                               "index_table.global_indexes shows.")
+                     : errhint("The view index_table.index_tables shows the index tables.")));
     return table;
 }
 

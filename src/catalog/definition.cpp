@@ -1,6 +1,7 @@
 // The rows of the catalog tables, read and written through the heap directly: no privileges, no
 // planner, usable from triggers and event triggers.
 #include "catalog/definition.h"
+
 #include "catalog/rows.h"
 
 namespace index_table {
@@ -117,8 +118,8 @@ List *ReadOids(const char *table, const char *index, Datum value, int column) {
 }
 
 void InsertDefinition(const Definition &definition, TableState state) {
-    Assert(state == TableState::Restored ? IsLocked(definition.relid, AccessExclusiveLock)
-                                         : IsLocked(definition.base, ShareRowExclusiveLock));
+    Assert(state == TableState::Built ? IsLocked(definition.base, ShareRowExclusiveLock)
+                                      : IsLocked(definition.relid, AccessExclusiveLock));
     Datum values[kDefColumns];
     bool nulls[kDefColumns] = {};
     values[kDefIndexTable - 1] = ObjectIdGetDatum(definition.relid);
@@ -203,20 +204,10 @@ void SetLog(Oid relid, Oid log) {
     RecordBuild(relid);
 }
 
-void SetMaintenance(Oid relid, bool deferred) {
+void SetMaintenance(Oid relid, bool deferred, Oid queue) {
     Assert(IsLocked(RecordedBase(relid), ShareRowExclusiveLock));
-    StoreMaintenance(relid, deferred);
+    StoreMaintenance(relid, deferred, queue);
     Invalidate(RecordedBase(relid));
-}
-
-bool HasImmediate(Oid base) {
-    ListCell *cell;
-    foreach (cell, ListIndexTables(base)) {
-        const Definition *definition = ReadDefinition(lfirst_oid(cell));
-        if (definition && !definition->options.is_deferred)
-            return true;
-    }
-    return false;
 }
 
 List *ListLoadedPartitions(Oid relid) {
@@ -275,6 +266,12 @@ Oid RecordedLog(Oid index_table) {
     const Definition *definition =
         OidIsValid(RecordedBase(index_table)) ? ReadDefinition(index_table) : nullptr;
     return definition ? definition->log : InvalidOid;
+}
+
+Oid RecordedQueue(Oid index_table) {
+    const Definition *definition =
+        OidIsValid(RecordedBase(index_table)) ? ReadDefinition(index_table) : nullptr;
+    return definition ? definition->queue : InvalidOid;
 }
 
 List *ListIndexTables(Oid base) {

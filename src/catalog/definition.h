@@ -12,6 +12,7 @@
 
 #include "catalog/stored_definition.h"
 #include "core/public.h"
+#include "global/public.h"
 
 namespace index_table {
 
@@ -32,13 +33,22 @@ enum class TableState : char {
 
 // An index table. Its live columns are, in order: the key, partition_id, the identity columns that
 // are not key columns, the included columns.
+//
+// To the planner a global index is one, too, that nobody writes: `relid` is its storage, and its
+// entries have no identity.
 struct IndexTable {
     uint64 serial;       // never used twice in a session
     TransactionId built; // the transaction that finished the latest build
     Oid relid;
     Oid base;
-    Oid log; // takes the changes while it is being built; InvalidOid: it is complete
+    Oid root;       // of a global index, the index that the user made; InvalidOid: an index table
+    Oid tree;       // of a global index, what has its entries, and
+    Oid method;     // the access method of that
+    bool has_local; // partitions have an index of that method, too, with a column of the key
+    Oid log;        // takes the changes while it is being built; InvalidOid: it is complete
+    Oid queue;      // takes the identities of changed rows, see queue_table.h; InvalidOid: none
     TableState state;
+    bool on_servers; // its partitions are foreign tables: the entries are on other servers
     IndexOptions options;
     Key key;
     Expr *predicate; // as parsed; null: none
@@ -63,6 +73,9 @@ struct IndexTable {
     Expr **per_element; // per key column
     Expr *planned_predicate;
 
+    bool is_global() const { return OidIsValid(root); }
+    // A global index that is no B-tree; an index table of its own always has one.
+    bool is_special() const { return is_global() && method != BTREE_AM_OID; }
     int partition_position() const { return key.count; }
     // Columns that make up an entry's place in the B-tree: key, partition_id, identity.
     int group_count() const { return column_count - include_count; }
@@ -77,10 +90,12 @@ struct Base {
     Oid relid;
     int table_count;
     IndexTable **tables;
-    bool has_restored;   // some are in that state
-    bool has_damaged;    // likewise
-    bool has_retired;    // entries of retired partition numbers may be stored
-    int partition_count; // of the first ones counted; see CountPartitions
+    int global_count;
+    IndexTable **globals; // complete global indexes
+    bool has_restored;    // some are in that state
+    bool has_damaged;     // likewise
+    bool has_retired;     // entries of retired partition numbers may be stored
+    int partition_count;  // of the first ones counted; see CountPartitions
     int counted_to;
     bool has_foreign; // see HasForeignLeaves
     bool has_foreign_known;
@@ -116,16 +131,26 @@ bool IsKnown(const IndexTable *table);
 // The base table's column in a position of the entry; 0 where it is an expression or partition_id.
 AttrNumber BaseColumn(const IndexTable *table, int position);
 
+// The tree's column in a position of the entry of a global index.
+AttrNumber TreeColumn(const IndexTable *table, int position);
+
 // Whether a partition has one row with an identity, which can be found: a constraint of the base
 // table says so, or, where partitions are foreign tables and there can be none, each local
 // partition has its own, and the identity is of types that servers can be asked for. Locks local
 // partitions for a moment. Cached.
 bool IsIdentityUnique(const IndexTable *table);
 
+// Of a complete global index of the base table. Allocated in the current memory context.
+IndexTable *MakeGlobalTable(Relation base, const GlobalIndex &index);
+
 // Cache look-ups. Null where the relation is no base table, no index table. They open the base
 // table with AccessShareLock when the cache has to be filled.
 const Base *FindBase(Oid relid);
 const IndexTable *FindIndexTable(Oid relid);
+// The global index with a storage; null where there is none.
+const IndexTable *FindGlobalTable(Oid storage);
+// As FindBase(), of a table that has global indexes alone, too: it may have no index tables.
+const Base *FindIndexedBase(Oid relid);
 
 // The index table, for functions that take one from the user: raises 42809 when it is none.
 const IndexTable *GetIndexTable(Oid relid);
@@ -148,7 +173,8 @@ Oid FindPartition(Oid base, int32 partition_id);
 
 // The average width of a row of the base table, as the planner guesses it. Cached.
 int RowWidth(const Base *base);
-// Partitions with live numbers, counted up to `limit`. Cached.
+// Partitions that store rows, counted up to `limit`: those with live numbers where there are index
+// tables. Cached.
 int CountPartitions(const Base *base, int limit);
 
 // Whether a relation is a foreign table: its rows are on another server, have neither ctid nor
@@ -168,8 +194,8 @@ void Invalidate(Oid base);
 // said; for AddPartition, RetirePartition, RenumberPartition and RecordBuild a lock on the leaf
 // that excludes writers will do.
 //
-// One that was restored may be inserted, any may be deleted, with AccessExclusiveLock on the index
-// table instead.
+// One that was restored may be inserted, as such or as damaged, any may be deleted, with
+// AccessExclusiveLock on the index table instead.
 void InsertDefinition(const Definition &definition, TableState state);
 void DeleteDefinition(Oid relid);
 // Adds a new column of the base table to the included columns of an index table. False, with
@@ -178,16 +204,15 @@ bool AppendIncludedColumn(Oid relid, AttrNumber attno);
 // What is damaged does not become Restored: it has missed changes since. Those who load a dump, and
 // those who settle what it has brought, keep each other out by other locks than the base table's.
 void SetState(Oid relid, TableState state);
-// Notes that this transaction wrote entries of rows that it did not: snapshots that do not see it
+// Records that this transaction wrote entries of rows that it did not: snapshots that do not see it
 // are not served by the index table.
 void RecordBuild(Oid relid);
 // Sets where changes go while the index table is being built; InvalidOid: it is complete from now
 // on, for snapshots that see this transaction.
 void SetLog(Oid relid, Oid log);
-// Sets whether an index table learns of foreign partitions through their queues alone.
-void SetMaintenance(Oid relid, bool deferred);
-// Whether some index table of a base table is maintained immediately everywhere, as recorded.
-bool HasImmediate(Oid base);
+// Sets whether an index table is maintained deferred: through its own queue, or, where `queue` is
+// InvalidOid, foreign partitions through the queues of their servers.
+void SetMaintenance(Oid relid, bool deferred, Oid queue);
 // The partition numbers whose rows an index table being built has, a list of integers. The caller
 // who changes it holds ShareUpdateExclusiveLock on the index table, as whoever builds it does.
 List *ListLoadedPartitions(Oid relid);
@@ -206,10 +231,10 @@ void SkipNumbers();
 // partition waits for their locks, and takes its snapshot then; one that opens partitions as it
 // goes on would miss what those transactions have put in the place of the truncated rows.
 void WaitForTruncations(Oid base);
-// Retired numbers of which an index table may still store entries, a list of integers. A vacuum
-// of the index table has removed those of `numbers`.
-// The caller has locked it as writers do.
+// Retired numbers of which an index table may still store entries, a list of integers.
 List *ListRetiredNumbers(Oid index_table);
+// A vacuum of the index table has removed the entries with these. The caller has locked it as
+// writers do.
 void ForgetRetiredNumbers(Oid index_table, List *numbers);
 // The leaves that have numbers, a list of OIDs.
 List *ListPartitions(Oid base);
@@ -228,6 +253,8 @@ List *ListIndexTables(Oid base);
 Oid RecordedBase(Oid index_table);
 // Its log as recorded; InvalidOid where it is complete, or none.
 Oid RecordedLog(Oid index_table);
+// Its queue as recorded, which may be gone; InvalidOid where it has none.
+Oid RecordedQueue(Oid index_table);
 
 // Whether this database has the extension: its schema outlives it.
 bool IsInstalled();

@@ -1,7 +1,6 @@
 // From a definition to the layout of an index table's entries.
 #include "catalog/definition.h"
-
-#include "core/public.h"
+#include "catalog/rows.h"
 
 namespace index_table {
 namespace {
@@ -83,6 +82,33 @@ bool IsUniqueInLeaves(const IndexTable *table) {
     return unique;
 }
 
+// How many partitions there are to be beside a hash partition.
+int ModulusOf(Oid partition) {
+    HeapTuple tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(partition));
+    if (!HeapTupleIsValid(tuple))
+        return 0;
+    bool isnull;
+    Datum bound = SysCacheGetAttr(RELOID, tuple, Anum_pg_class_relpartbound, &isnull);
+    int modulus =
+        isnull
+            ? 0
+            : static_cast<PartitionBoundSpec *>(stringToNode(TextDatumGetCString(bound)))->modulus;
+    ReleaseSysCache(tuple);
+    return modulus;
+}
+
+// The partitions of an index table are alike, as they were made. On servers they may be gone: what
+// drops a server, and all that depends on it, asks nobody.
+void LookAtPartitions(IndexTable *table) {
+    if (!OidIsValid(table->relid) || get_rel_relkind(table->relid) != RELKIND_PARTITIONED_TABLE)
+        return;
+    List *partitions = find_inheritance_children(table->relid, NoLock);
+    table->on_servers = HasForeign(partitions);
+    if (partitions == NIL ||
+        (table->on_servers && list_length(partitions) != ModulusOf(linitial_oid(partitions))))
+        table->state = TableState::Damaged;
+}
+
 } // namespace
 
 bool IsIdentityUnique(const IndexTable *table) {
@@ -152,16 +178,33 @@ const AttrNumber *StoredColumns(const IndexTable *table, Relation rel) {
     return attnos;
 }
 
+IndexTable *NewIndexTable() {
+    IndexTable *table = palloc0_object(IndexTable);
+    table->serial = ++last_serial;
+    return table;
+}
+
+Var **MakeBaseColumns(Relation base, const IndexTable *table) {
+    Var **columns = palloc0_array(Var *, table->column_count);
+    for (int i = 0; i < table->column_count; i++)
+        if (AttrNumber attno = BaseColumn(table, i)) {
+            Form_pg_attribute att = TupleDescAttr(RelationGetDescr(base), attno - 1);
+            columns[i] = makeVar(1, attno, att->atttypid, att->atttypmod, att->attcollation, 0);
+        }
+    return columns;
+}
+
 IndexTable *MakeIndexTable(Relation base, const Definition &definition, TableState state) {
     Assert(RelationGetRelid(base) == definition.base);
     Assert(IsMemoryFreed());
-    IndexTable *table = static_cast<IndexTable *>(palloc0(sizeof(IndexTable)));
-    table->serial = ++last_serial;
+    IndexTable *table = NewIndexTable();
     table->relid = definition.relid;
     table->base = definition.base;
     table->log = definition.log;
+    table->queue = definition.queue;
     table->options = definition.options;
     table->state = state;
+    LookAtPartitions(table);
     table->key = definition.key;
     table->predicate = definition.predicate;
 
@@ -185,13 +228,7 @@ IndexTable *MakeIndexTable(Relation base, const Definition &definition, TableSta
         table->types[copy.position] =
             TupleDescAttr(RelationGetDescr(base), copy.base_attno - 1)->atttypid;
 
-    table->base_columns = static_cast<Var **>(palloc0(sizeof(Var *) * table->column_count));
-    for (int i = 0; i < table->column_count; i++)
-        if (AttrNumber attno = BaseColumn(table, i)) {
-            Form_pg_attribute att = TupleDescAttr(RelationGetDescr(base), attno - 1);
-            table->base_columns[i] =
-                makeVar(1, attno, att->atttypid, att->atttypmod, att->attcollation, 0);
-        }
+    table->base_columns = MakeBaseColumns(base, table);
 
     int count = table->key.count;
     table->key_exprs = static_cast<Expr **>(palloc0(sizeof(Expr *) * count));

@@ -8,5 +8,6 @@
 #include "catalog/key.h"
 #include "catalog/known_relations.h"
 #include "catalog/progress.h"
+#include "catalog/queue_table.h"
 #include "catalog/recomputation.h"
 #include "catalog/rows.h"

@@ -3,7 +3,6 @@
 #include "core/public.h"
 
 namespace index_table {
-
 namespace {
 
 // --- Bound expressions ---------------------------------------------------------

@@ -1,7 +1,8 @@
-// Scans of the extension's own catalog tables; shared by the files of catalog/ only.
+// Scans of the extension's own catalog tables, and what the cache is made from; shared by the files
+// of catalog/ only.
 #pragma once
 
-#include "pg.h"
+#include "catalog/definition.h"
 
 namespace index_table {
 
@@ -30,5 +31,17 @@ List *ReadDefinitions(Relation base);
 Oid ReadPartition(int32 partition_id, Oid *base);
 bool HasRetiredPartitions(Oid base);
 int CountPartitionRows(Oid base, int limit);
+
+// An index table with a serial number, and nothing else. In the current memory context.
+IndexTable *NewIndexTable();
+// For IndexTable::base_columns.
+Var **MakeBaseColumns(Relation base, const IndexTable *table);
+
+// The global indexes of a base table, complete or not, of which a change makes others complete: a
+// list of OIDs. Locks nothing.
+List *ListGlobalRoots(Oid base);
+// Partitions of a table that store rows, counted up to `limit`. `visit` is called for partitioned
+// tables among them before their partitions are read.
+int CountLeaves(Oid parent, int limit, void (*visit)(Oid partitioned, Oid base), Oid base);
 
 } // namespace index_table

@@ -117,19 +117,43 @@ bool IsConst(const TargetEntry *target, Oid type) {
            !reinterpret_cast<Const *>(target->expr)->constisnull;
 }
 
-// Which of the columns says the options; a log may stand after it. -1: none.
+// The type index_table.relation.
+Oid RelationType() {
+    return GetSysCacheOid2(TYPENAMENSP, Anum_pg_type_oid, CStringGetDatum("relation"),
+                           ObjectIdGetDatum(ExtensionSchema()));
+}
+
+// Which of the columns says the options; a log and a queue may stand after it. -1: none.
 int OptionsColumn(const Query *query) {
     int last = list_length(query->targetList) - 1;
-    if (last > 0 && IsConst(Target(query, last), REGCLASSOID))
-        last--;
+    for (Oid type : {RelationType(), Oid{REGCLASSOID}})
+        if (last > 0 && IsConst(Target(query, last), type))
+            last--;
     return last > 0 && IsConst(Target(query, last), TEXTOID) ? last : -1;
 }
 
-Oid LogOf(const Query *query, int options_column) {
-    if (options_column == list_length(query->targetList) - 1)
-        return InvalidOid;
-    const TargetEntry *target = Target(query, options_column + 1);
-    return DatumGetObjectId(reinterpret_cast<Const *>(target->expr)->constvalue);
+// The constant of a type after the options; InvalidOid: none.
+Oid RelationAfter(const Query *query, int options_column, Oid type) {
+    for (int i = options_column + 1; i < list_length(query->targetList); i++)
+        if (IsConst(Target(query, i), type))
+            return DatumGetObjectId(reinterpret_cast<Const *>(Target(query, i)->expr)->constvalue);
+    return InvalidOid;
+}
+
+// Sets the constants after the options.
+void SetRelations(Query *query, Oid log, Oid queue) {
+    query->targetList = list_truncate(query->targetList, OptionsColumn(query) + 1);
+    auto append = [query](Oid type, Oid relid, const char *name) {
+        Const *value =
+            makeConst(type, -1, InvalidOid, sizeof(Oid), ObjectIdGetDatum(relid), false, true);
+        query->targetList =
+            lappend(query->targetList,
+                    makeTargetEntry(reinterpret_cast<Expr *>(value), 0, pstrdup(name), false));
+    };
+    if (OidIsValid(log))
+        append(REGCLASSOID, log, "log");
+    if (OidIsValid(queue))
+        append(RelationType(), queue, "queue");
 }
 
 const char *OptionsOf(const Query *query, int column) {
@@ -272,7 +296,8 @@ bool Read(const List *actions, Definition *definition) {
     int rest = options.keys + options.identity;
     *definition = {.options = options.options};
     definition->base = rt_fetch(base, query->rtable)->relid;
-    definition->log = LogOf(query, options_column);
+    definition->log = RelationAfter(query, options_column, REGCLASSOID);
+    definition->queue = RelationAfter(query, options_column, RelationType());
     if (Node *quals = query->jointree->quals) {
         quals = static_cast<Node *>(copyObjectImpl(quals));
         ChangeVarNodes(quals, base, 1, 0);
@@ -408,6 +433,9 @@ char *DefinitionStatement(const Definition &definition) {
     if (OidIsValid(definition.log))
         appendStringInfo(&sql, ", %s::pg_catalog.regclass AS log",
                          quote_literal_cstr(QualifiedName(definition.log)));
+    if (OidIsValid(definition.queue))
+        appendStringInfo(&sql, ", %s::index_table.relation AS queue",
+                         quote_literal_cstr(QualifiedName(definition.queue)));
     appendStringInfo(&sql, " FROM %s AS %s", QualifiedName(definition.base), kAlias);
     if (definition.predicate)
         appendStringInfo(&sql, " WHERE %s",
@@ -497,24 +525,18 @@ void StoreColumnTypes(Oid relid) {
 
 void StoreLog(Oid relid, Oid log) {
     EditQuery(relid, [=](Query *query) {
-        query->targetList = list_truncate(query->targetList, OptionsColumn(query) + 1);
-        if (OidIsValid(log)) {
-            Const *value = makeConst(REGCLASSOID, -1, InvalidOid, sizeof(Oid),
-                                     ObjectIdGetDatum(log), false, true);
-            query->targetList =
-                lappend(query->targetList,
-                        makeTargetEntry(reinterpret_cast<Expr *>(value), 0, pstrdup("log"), false));
-        }
+        SetRelations(query, log, RelationAfter(query, OptionsColumn(query), RelationType()));
         return true;
     });
 }
 
-void StoreMaintenance(Oid relid, bool deferred) {
+void StoreMaintenance(Oid relid, bool deferred, Oid queue) {
     Definition *definition = ReadDefinition(relid);
     definition->options.is_deferred = deferred;
     EditQuery(relid, [=](Query *query) {
         list_nth_node(TargetEntry, query->targetList, OptionsColumn(query))->expr =
             reinterpret_cast<Expr *>(TextConst(WriteOptions(*definition)));
+        SetRelations(query, definition->log, queue);
         return true;
     });
 }

@@ -12,6 +12,10 @@
 // is declared by a second statement, for which ON CONFLICT is the one place in SQL: INSERT INTO …
 // DEFAULT VALUES ON CONFLICT (k text_pattern_ops) DO NOTHING.
 //
+// After the options may stand, as constants, the log of a concurrent build, a regclass, and the
+// queue of deferred maintenance, an index_table.relation: in a dump without the queue it is 0, no
+// error.
+//
 // The rule has no dependencies of its own but on its table and the extension: the index table has
 // them, as an index would (dependencies.h).
 #pragma once
@@ -29,7 +33,8 @@ struct Definition {
     List *identity;  // attribute numbers of the base table
     List *include;   // likewise
     IndexOptions options;
-    Oid log; // takes the changes while it is being built; InvalidOid: it is complete
+    Oid log;   // takes the changes while it is being built; InvalidOid: it is complete
+    Oid queue; // takes the identities of changed rows, see queue_table.h; InvalidOid: none
 };
 
 constexpr char kDefinitionRule[] = "index_table_definition";
@@ -55,7 +60,7 @@ bool ForgetDroppedColumns(Oid relid);
 // predicates stay as they were bound.
 void StoreColumnTypes(Oid relid);
 void StoreLog(Oid relid, Oid log);
-void StoreMaintenance(Oid relid, bool deferred);
+void StoreMaintenance(Oid relid, bool deferred, Oid queue);
 
 // Takes from the rule the dependencies that PostgreSQL gives it.
 void ReleaseDefinition(Oid relid);

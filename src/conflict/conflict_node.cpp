@@ -1,10 +1,12 @@
 #include "conflict/conflict_node.h"
 
-#include "core/public.h"
-#include "maintenance/public.h"
 #include "conflict/conflict_check.h"
 #include "conflict/conflict_plan.h"
+#include "conflict/conflict_update.h"
+#include "conflict/global_conflict.h"
+#include "core/public.h"
 #include "exec/public.h"
+#include "maintenance/public.h"
 
 namespace index_table {
 namespace {
@@ -14,10 +16,19 @@ CustomExecMethods exec_methods;
 struct ConflictNode {
     CustomScanState css;
     ModifyTableState *modify; // the node above, found when the query has been started
-    List *tables;             // of IndexTable
+    List *tables;             // of IndexTable; the arbiter alone where there is a target
+    List *globals;            // likewise, unique global indexes
+    bool has_target;          // other conflicts are errors
+    Plan *plan;               // of the node above, while it runs another
     SpeculativeEntries *speculative;
-    ConflictCheck *check;
-    ExprContext *context; // for keys and predicates
+    ConflictCheck *check;              // null: there was no conflict yet
+    ConflictUpdate *update;            // null: nor is there anything to be done about one
+    GlobalConflicts *global_conflicts; // null: there are no global indexes
+    bool is_resolving;                 // those two have been made
+    ExprContext *context;              // for keys and predicates
+    TupleTableSlot *row;               // that was handed over last
+    bool awaits_foreign;               // it went to a foreign table
+    uint64 foreign_since;              // rows inserted before it
 };
 
 // A partition that rows are inserted into: what its trigger has to know.
@@ -25,6 +36,8 @@ struct CheckedLeaf {
     ConflictNode *self;
     ResultRelInfo *relinfo;
     EntryMaker **makers;       // by table; null: the partition is not in it
+    GlobalKeys *global_keys;   // null: there are no global indexes
+    bool checks_partition;     // rows may have another one's partition key
     TupleTableSlot *generated; // the row with its generated columns; null: it has none
     TupleTableSlot *scratch;
 };
@@ -55,7 +68,7 @@ void CheckRow(const CheckedLeaf *leaf, TupleTableSlot *row) {
         ExecWithCheckOptions(WCO_RLS_INSERT_CHECK, relinfo, row, estate);
     if (rel->rd_att->constr)
         ExecConstraints(relinfo, row, estate);
-    if (rel->rd_rel->relispartition)
+    if (rel->rd_rel->relispartition && leaf->checks_partition)
         ExecPartitionCheck(relinfo, row, estate, true);
 }
 
@@ -113,15 +126,77 @@ List *LeaveToFlush(List *entries, int table) {
     return rest;
 }
 
-Verdict LookForConflicts(ConflictNode *self, List **entries) {
+// Everything that is needed once there is a conflict.
+void StartResolving(ConflictNode *self) {
+    ModifyTableState *modify = self->modify;
+    Oid base = linitial_oid(reinterpret_cast<CustomScan *>(self->css.ss.ps.plan)->custom_private);
+    const Plan *plan = self->plan ? self->plan : modify->ps.plan;
+    bool updates =
+        reinterpret_cast<const ModifyTable *>(plan)->onConflictAction == ONCONFLICT_UPDATE;
+    MemoryContext caller = MemoryContextSwitchTo(modify->ps.state->es_query_cxt);
+    if (self->tables != NIL)
+        self->check = MakeConflictCheck(base, self->tables, modify->ps.state, updates);
+    List *arbiters = self->tables != NIL ? self->tables : self->globals;
+    if (updates)
+        self->update =
+            MakeConflictUpdate(modify, static_cast<const IndexTable *>(linitial(arbiters)),
+                               self->check, self->speculative);
+    self->is_resolving = true;
+    MemoryContextSwitchTo(caller);
+}
+
+// An entry with the key of a row is stored already.
+Conflict Resolve(const CheckedLeaf *leaf, TupleTableSlot *row, int table, TupleTableSlot *stored) {
+    ConflictNode *self = leaf->self;
+    if (!self->is_resolving)
+        StartResolving(self);
+    if (!self->update)
+        return CheckConflict(self->check, self->speculative, table, stored);
+    OpenLeaf *found;
+    Conflict conflict = FindConflictingRow(self->check, self->speculative, table, stored, &found);
+    if (conflict != Conflict::Real)
+        return conflict;
+    if (!found) // its partition is out of the statement's reach
+        RaiseViolation(static_cast<const IndexTable *>(linitial(self->tables)), stored);
+    return LockConflictingRow(self->update, found, stored, leaf->relinfo, row) == LockedRow::Locked
+               ? Conflict::Real
+               : Conflict::Unsettled;
+}
+
+// A row, in its partition's slot, has a key of a unique global index.
+Verdict ResolveGlobal(const CheckedLeaf *leaf, TupleTableSlot *row, OpenLeaf *found) {
+    ConflictNode *self = leaf->self;
+    EState *estate = self->modify->ps.state;
+    if (!self->is_resolving)
+        StartResolving(self);
+    if (!self->update) {
+        if (IsolationUsesXactSnapshot())
+            CheckConflictIsVisible(found->rel, found->slot, estate->es_snapshot);
+        RememberRead(found->rel, found->slot, estate->es_snapshot);
+        ExecClearTuple(found->slot);
+        return Verdict::Skip;
+    }
+    switch (LockConflictingRow(self->update, found, nullptr, leaf->relinfo, row)) {
+    case LockedRow::Locked:
+        return Verdict::Skip;
+    case LockedRow::Changed:
+        return Verdict::Again;
+    case LockedRow::OutOfReach:
+        break;
+    }
+    RaiseGlobalViolation(self->global_conflicts, leaf->global_keys);
+}
+
+Verdict LookForConflicts(const CheckedLeaf *leaf, TupleTableSlot *row, List **entries) {
+    SpeculativeEntries *speculative = leaf->self->speculative;
     ListCell *cell;
     List *all = *entries;
     foreach (cell, all) {
         Wanted *wanted = static_cast<Wanted *>(lfirst(cell));
-        TupleTableSlot *stored = FindConflict(self->speculative, wanted->table, wanted->entry);
+        TupleTableSlot *stored = FindConflict(speculative, wanted->table, wanted->entry);
         if (!stored)
             continue;
-        switch (CheckConflict(self->check, self->speculative, wanted->table, stored)) {
+        switch (Resolve(leaf, row, wanted->table, stored)) {
         case Conflict::Real:
             return Verdict::Skip;
         case Conflict::Leaving:
@@ -159,12 +234,23 @@ bool Decide(const CheckedLeaf *leaf, TupleTableSlot *row) {
     ConflictNode *self = leaf->self;
     for (;;) {
         CHECK_FOR_INTERRUPTS();
-        if (ConflictsLocally(leaf, row))
+        if (!self->has_target && !leaf->relinfo->ri_FdwRoutine && ConflictsLocally(leaf, row))
             return false;
-        List *entries = ListEntries(leaf, row);
-        Verdict verdict = LookForConflicts(self, &entries);
+        Verdict verdict = Verdict::Insert;
+        if (leaf->global_keys)
+            if (OpenLeaf *found =
+                    FindGlobalConflict(self->global_conflicts, leaf->global_keys, row))
+                verdict = ResolveGlobal(leaf, row, found);
+        List *entries = verdict == Verdict::Insert ? ListEntries(leaf, row) : NIL;
+        if (verdict == Verdict::Insert)
+            verdict = LookForConflicts(leaf, row, &entries);
         if (verdict == Verdict::Insert)
             verdict = InsertAllSpeculatively(self, entries);
+        if (verdict == Verdict::Insert && leaf->global_keys &&
+            !ClaimGlobalKeys(self->global_conflicts, leaf->global_keys)) {
+            TakeBackEntries(self->speculative);
+            verdict = Verdict::Again;
+        }
         if (verdict != Verdict::Again)
             return verdict == Verdict::Insert;
     }
@@ -175,12 +261,19 @@ Datum CheckForConflicts(PG_FUNCTION_ARGS) {
     TriggerData *trigger = reinterpret_cast<TriggerData *>(fcinfo->context);
     CheckedLeaf *leaf = static_cast<CheckedLeaf *>(fcinfo->flinfo->fn_extra);
     TupleTableSlot *row = CompleteRow(leaf, trigger->tg_trigslot);
-    CheckRow(leaf, row);
+    bool is_foreign = leaf->relinfo->ri_FdwRoutine != nullptr;
+    if (!is_foreign) // shards check their rows
+        CheckRow(leaf, row);
     bool is_inserted = Decide(leaf, row);
     ResetExprContext(leaf->self->context);
     if (!is_inserted) {
         InstrCountTuples2(&leaf->self->modify->ps, 1);
         return PointerGetDatum(nullptr);
+    }
+    if (is_foreign) {
+        leaf->self->foreign_since = leaf->self->modify->ps.state->es_processed;
+        leaf->self->awaits_foreign = true;
+        return PointerGetDatum(trigger->tg_trigtuple);
     }
     // Valid once it has been inserted: until then it may be that of the row it was read from.
     ItemPointerSetInvalid(&trigger->tg_trigslot->tts_tid);
@@ -197,7 +290,7 @@ CheckedLeaf *MakeCheckedLeaf(ConflictNode *self, ResultRelInfo *relinfo) {
     EState *estate = self->modify->ps.state;
     Relation rel = relinfo->ri_RelationDesc;
     const Leaf *known = FindLeaf(rel);
-    if (!known)
+    if (!known && !self->global_conflicts)
         return nullptr;
     CheckedLeaf *leaf = palloc0_object(CheckedLeaf);
     leaf->self = self;
@@ -205,14 +298,18 @@ CheckedLeaf *MakeCheckedLeaf(ConflictNode *self, ResultRelInfo *relinfo) {
     leaf->makers = palloc0_array(EntryMaker *, list_length(self->tables));
     for (int i = 0; i < list_length(self->tables); i++) {
         Oid wanted = static_cast<const IndexTable *>(list_nth(self->tables, i))->relid;
-        for (const LeafTable &table : std::span(known->tables, known->table_count))
-            if (table.table->relid == wanted)
-                leaf->makers[i] = MakeEntryMaker(&table, known->partition_id, self->context);
+        for (int j = 0; known && j < known->table_count; j++)
+            if (known->tables[j].table->relid == wanted)
+                leaf->makers[i] =
+                    MakeEntryMaker(&known->tables[j], known->partition_id, self->context);
     }
+    if (self->global_conflicts)
+        leaf->global_keys = MakeGlobalKeys(self->global_conflicts, relinfo);
     const TupleConstr *constraints = rel->rd_att->constr;
     if (constraints && constraints->has_generated_stored)
         leaf->generated = ExecInitExtraTupleSlot(estate, RelationGetDescr(rel), &TTSOpsVirtual);
-    leaf->scratch = table_slot_create(rel, &estate->es_tupleTable);
+    if (!relinfo->ri_FdwRoutine)
+        leaf->scratch = table_slot_create(rel, &estate->es_tupleTable);
     return leaf;
 }
 
@@ -221,9 +318,10 @@ void AddTrigger(ResultRelInfo *relinfo, CheckedLeaf *leaf, MemoryContext memory)
     TriggerDesc *triggers = relinfo->ri_TrigDesc;
     int count = triggers->numtriggers;
     Trigger *extended = palloc0_array(Trigger, count + 1);
-    memcpy(extended, triggers->triggers, sizeof(Trigger) * count);
+    if (count > 0)
+        memcpy(extended, triggers->triggers, sizeof(Trigger) * count);
     Trigger *added = &extended[count];
-    added->tgfoid = triggers->triggers[0].tgfoid; // any: it is not looked up
+    added->tgfoid = F_BOOLEQ; // any: it is not looked up
     added->tgname = const_cast<char *>(kTriggerName);
     added->tgtype = TRIGGER_TYPE_ROW | TRIGGER_TYPE_BEFORE | TRIGGER_TYPE_INSERT;
     added->tgenabled = TRIGGER_FIRES_ALWAYS;
@@ -233,7 +331,8 @@ void AddTrigger(ResultRelInfo *relinfo, CheckedLeaf *leaf, MemoryContext memory)
     triggers->trig_insert_before_row = true;
 
     FmgrInfo *functions = palloc0_array(FmgrInfo, count + 1);
-    memcpy(functions, relinfo->ri_TrigFunctions, sizeof(FmgrInfo) * count);
+    if (count > 0)
+        memcpy(functions, relinfo->ri_TrigFunctions, sizeof(FmgrInfo) * count);
     functions[count].fn_addr = CheckForConflicts;
     functions[count].fn_oid = added->tgfoid;
     functions[count].fn_stats = TRACK_FUNC_ALL; // counts nowhere
@@ -249,46 +348,130 @@ void AddTrigger(ResultRelInfo *relinfo, CheckedLeaf *leaf, MemoryContext memory)
     }
 }
 
+// PostgreSQL checks whether a row that it has routed belongs to its partition if triggers may have
+// changed it. This one does not: the check becomes one that says yes.
+constinit ExprState always = {};
+
+Datum SayYes(ExprState *, ExprContext *, bool *isnull) {
+    *isnull = false;
+    return BoolGetDatum(true);
+}
+
+void TrustRouting(ResultRelInfo *relinfo) {
+    always.type = T_ExprState;
+    always.evalfunc = SayYes;
+    if (!relinfo->ri_PartitionCheckExpr)
+        relinfo->ri_PartitionCheckExpr = &always;
+}
+
 void Prepare(ConflictNode *self, ResultRelInfo *relinfo) {
-    TriggerDesc *triggers = relinfo->ri_TrigDesc;
-    if (!triggers || triggers->numtriggers == 0 || relinfo->ri_FdwRoutine ||
-        triggers->triggers[triggers->numtriggers - 1].tgname == kTriggerName)
+    const TriggerDesc *known = relinfo->ri_TrigDesc;
+    if (known && known->numtriggers > 0 &&
+        known->triggers[known->numtriggers - 1].tgname == kTriggerName)
+        return;
+    if (!known && self->globals == NIL)
         return;
     MemoryContext memory = self->modify->ps.state->es_query_cxt;
     MemoryContext caller = MemoryContextSwitchTo(memory);
-    if (CheckedLeaf *leaf = MakeCheckedLeaf(self, relinfo))
+    if (!known)
+        relinfo->ri_TrigDesc = palloc0_object(TriggerDesc);
+    TriggerDesc *triggers = relinfo->ri_TrigDesc;
+    if (CheckedLeaf *leaf = MakeCheckedLeaf(self, relinfo)) {
+        leaf->checks_partition = !relinfo->ri_RootResultRelInfo || triggers->trig_insert_before_row;
+        if (!leaf->checks_partition)
+            TrustRouting(relinfo);
         AddTrigger(relinfo, leaf, memory);
+    }
     MemoryContextSwitchTo(caller);
 }
 
 // --- The node ----------------------------------------------------------------
 
+const IndexTable *GetArbiter(Oid relid) {
+    const IndexTable *table = FindIndexTable(relid);
+    if (!table)
+        table = FindGlobalTable(relid);
+    if (!table)
+        elog(ERROR, "the arbiter of a plan is gone"); // a plan is made anew when one goes
+    return table;
+}
+
 void Begin(CustomScanState *node, EState *estate, int flags) {
     BeginPassThrough(node, estate, flags);
-    CustomScan *scan = reinterpret_cast<CustomScan *>(node->ss.ps.plan);
-    if (const Base *base = FindBase(linitial_oid(scan->custom_private)))
-        ToConflictNode(node)->tables = ListConstrainedTables(base);
+    ConflictNode *self = ToConflictNode(node);
+    List *relations = reinterpret_cast<CustomScan *>(node->ss.ps.plan)->custom_private;
+    self->has_target = list_length(relations) > 1;
+    if (self->has_target) {
+        const IndexTable *arbiter = GetArbiter(lsecond_oid(relations));
+        (arbiter->is_global() ? self->globals : self->tables) =
+            list_make1(const_cast<IndexTable *>(arbiter));
+    } else if (const Base *base = FindIndexedBase(linitial_oid(relations))) {
+        self->tables = ListConstrainedTables(base);
+        self->globals = ListUniqueGlobals(base);
+    }
     if (!estate->es_epq_active && !(flags & EXEC_FLAG_EXPLAIN_ONLY))
         LinkToParent(node, Link);
+}
+
+// Where there is a target all conflicts that are none of the arbiter's are errors, and what is done
+// about those of the arbiter is done here: ModifyTable is to insert, no more. It has prepared
+// itself for what the statement says, and fires its triggers when all rows have passed.
+void InsertPlainly(ConflictNode *self) {
+    self->plan = self->modify->ps.plan;
+    ModifyTable *plan = palloc_object(ModifyTable);
+    *plan = *reinterpret_cast<ModifyTable *>(self->plan);
+    plan->onConflictAction = ONCONFLICT_NONE;
+    self->modify->ps.plan = &plan->plan;
 }
 
 // Everything that is needed once there is a row.
 void Start(ConflictNode *self) {
     EState *estate = self->modify->ps.state;
-    CustomScan *scan = reinterpret_cast<CustomScan *>(self->css.ss.ps.plan);
     MemoryContext caller = MemoryContextSwitchTo(estate->es_query_cxt);
     self->context = CreateExprContext(estate);
     self->speculative = BeginSpeculation(self->tables, estate->es_output_cid);
-    self->check = MakeConflictCheck(linitial_oid(scan->custom_private), self->tables, estate);
+    if (self->globals != NIL) {
+        const auto *plan = reinterpret_cast<ModifyTable *>(self->modify->ps.plan);
+        self->global_conflicts =
+            MakeGlobalConflicts(self->globals, estate, plan->onConflictAction == ONCONFLICT_UPDATE);
+    }
+    if (self->has_target)
+        InsertPlainly(self);
     MemoryContextSwitchTo(caller);
+}
+
+// The row before has passed: it was inserted, or left out, or another one is to be updated.
+void FinishRow(ConflictNode *self) {
+    SettleRow(self->speculative);
+    if (self->global_conflicts)
+        DropGlobalClaims(self->global_conflicts);
+    if (self->awaits_foreign) {
+        // Only the main part of a statement counts its rows; in others, one that the server has
+        // left out keeps its key until all have passed.
+        const ModifyTableState *modify = self->modify;
+        SettleForeignRow(self->speculative, !modify->canSetTag || modify->ps.state->es_processed >
+                                                                      self->foreign_since);
+        self->awaits_foreign = false;
+    }
+    if (self->update)
+        UpdateLockedRow(self->update, self->row);
+}
+
+// All rows have passed: triggers are next.
+void FinishRows(ConflictNode *self) {
+    TakeBackForeign(self->speculative);
+    if (self->plan)
+        self->modify->ps.plan = self->plan;
 }
 
 TupleTableSlot *Execute(CustomScanState *node) {
     ConflictNode *self = ToConflictNode(node);
     if (self->speculative)
-        SettleRow(self->speculative);
-    TupleTableSlot *row = ExecProcNode(Child(node));
-    if (TupIsNull(row) || self->tables == NIL || !self->modify)
+        FinishRow(self);
+    TupleTableSlot *row = self->row = ExecProcNode(Child(node));
+    if (TupIsNull(row) && self->speculative)
+        FinishRows(self);
+    if (TupIsNull(row) || (self->tables == NIL && self->globals == NIL) || !self->modify)
         return row;
     if (!self->speculative)
         Start(self);
@@ -304,7 +487,10 @@ TupleTableSlot *Execute(CustomScanState *node) {
 void End(CustomScanState *node) {
     ConflictNode *self = ToConflictNode(node);
     if (self->speculative) {
-        EndConflictCheck(self->check);
+        if (self->check)
+            EndConflictCheck(self->check);
+        if (self->global_conflicts)
+            EndGlobalConflicts(self->global_conflicts);
         EndSpeculation(self->speculative);
     }
     ExecEndNode(Child(node));
@@ -315,16 +501,27 @@ void Explain(CustomScanState *node, List *, ExplainState *explain) {
     ListCell *cell;
     foreach (cell, ToConflictNode(node)->tables)
         names = lappend(names, get_rel_name(static_cast<IndexTable *>(lfirst(cell))->relid));
-    ExplainPropertyList("Index Tables", names, explain);
+    bool has_target = ToConflictNode(node)->has_target;
+    if (names != NIL)
+        ExplainPropertyList(has_target ? "Conflict Arbiter Index Tables" : "Index Tables", names,
+                            explain);
+    names = NIL;
+    foreach (cell, ToConflictNode(node)->globals)
+        names = lappend(names, get_rel_name(static_cast<IndexTable *>(lfirst(cell))->root));
+    if (names != NIL)
+        ExplainPropertyList(has_target ? "Conflict Arbiter Global Indexes" : "Global Indexes",
+                            names, explain);
 }
 
 } // namespace
 
+Tuplestorestate *RowsReturnedByUpdates(PlanState *check) {
+    const ConflictNode *self = ToConflictNode(reinterpret_cast<CustomScanState *>(check));
+    return self->update ? ReturnedRows(self->update) : nullptr;
+}
+
 Node *CreateConflictCheck(CustomScan *) {
-    ConflictNode *state =
-        reinterpret_cast<ConflictNode *>(newNode(sizeof(ConflictNode), T_CustomScanState));
-    state->css.methods = &exec_methods;
-    return reinterpret_cast<Node *>(state);
+    return MakeNodeState<ConflictNode>(&exec_methods);
 }
 
 void InitializeConflictCheck() {

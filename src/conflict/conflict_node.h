@@ -1,5 +1,6 @@
-// INSERT … ON CONFLICT DO NOTHING: rows that conflict with a unique or exclusion constraint of an
-// index table are left out, as PostgreSQL leaves out those that conflict with the table's own.
+// INSERT … ON CONFLICT into tables whose index tables have constraints: rows that conflict with
+// them are left out, as PostgreSQL leaves out those that conflict with the table's own, or have the
+// row that is there updated.
 //
 // A node below ModifyTable gives every partition that a row goes to one more BEFORE ROW trigger,
 // for this statement only, after those of users: there a row is as it will be inserted, and can
@@ -8,7 +9,13 @@
 // speculatively.
 #pragma once
 
+#include "pg.h"
+
 namespace index_table {
+
+// What RETURNING says of the rows that were updated since it was taken last, in order. `check` is
+// the state of the node. Null: nothing.
+Tuplestorestate *RowsReturnedByUpdates(PlanState *check);
 
 void InitializeConflictCheck();
 

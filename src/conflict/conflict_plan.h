@@ -7,16 +7,16 @@ namespace index_table {
 
 constexpr char kConflictCheckName[] = "Index Table Conflict Check";
 
-// Makes the state of the node; its plan's custom_private has the base table.
+// Makes the state of the node. Its plan's custom_private has the base table and, where the
+// statement has a conflict target, the index table that arbitrates.
 Node *CreateConflictCheck(CustomScan *scan);
 
-// Puts the node below INSERT … ON CONFLICT DO NOTHING into tables with constrained index tables.
-void AddConflictChecks(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *output);
+// Whether a plan is one of the node.
+bool IsConflictCheck(const Plan *plan);
 
-// Around planning: where a conflict target is the key of an index table, the error that PostgreSQL
-// raises says what to do. After an error there is nothing to end.
-void BeginConflictHint(ErrorContextCallback *callback, const Query *query);
-void EndConflictHint(const ErrorContextCallback *callback);
+// Puts the node below INSERT ... ON CONFLICT DO NOTHING into tables with constrained index tables,
+// and below INSERT ... ON CONFLICT with a target that is the key of one. Errors: as InferArbiter().
+void AddConflictChecks(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *output);
 
 void InitializeConflictPlan();
 

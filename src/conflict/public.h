@@ -5,3 +5,4 @@
 
 #include "conflict/conflict_node.h"
 #include "conflict/conflict_plan.h"
+#include "conflict/returning.h"

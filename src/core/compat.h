@@ -3,8 +3,8 @@
 
 #include "pg.h"
 
-#if PG_VERSION_NUM < 150000 || PG_VERSION_NUM >= 190000
-#error "index_table supports PostgreSQL 15 to 18"
+#if PG_VERSION_NUM < 150000 || PG_VERSION_NUM >= 200000
+#error "index_table supports PostgreSQL 15 to 19"
 #endif
 
 namespace index_table::compat {
@@ -15,6 +15,62 @@ inline AttrMap *MapColumnsByName(TupleDesc in, TupleDesc out) {
     return build_attrmap_by_name_if_req(in, out, false);
 #else
     return build_attrmap_by_name_if_req(in, out);
+#endif
+}
+
+// A descriptor whose columns have been set one by one is ready to be used.
+inline TupleDesc FinishDescriptor(TupleDesc descriptor) {
+#if PG_VERSION_NUM >= 190000
+    TupleDescFinalize(descriptor);
+#endif
+    return descriptor;
+}
+
+// The number of a system catalog cache, as its callbacks get it.
+#if PG_VERSION_NUM >= 190000
+using CacheNumber = SysCacheIdentifier;
+#else
+using CacheNumber = int;
+#endif
+
+// The hook that may offer the planner more indexes of a relation. Since 19 it is called for other
+// range table entries, too.
+#if PG_VERSION_NUM >= 190000
+inline constexpr build_simple_rel_hook_type *kRelationInfoHook = &build_simple_rel_hook;
+using RelationInfoHook = build_simple_rel_hook_type;
+#else
+inline constexpr get_relation_info_hook_type *kRelationInfoHook = &get_relation_info_hook;
+using RelationInfoHook = get_relation_info_hook_type;
+#endif
+
+// Plans a query without anybody's hook.
+inline PlannedStmt *PlanWithoutHooks(Query *query, ParamListInfo parameters) {
+#if PG_VERSION_NUM >= 190000
+    return standard_planner(query, "", 0, parameters, nullptr);
+#else
+    return standard_planner(query, "", 0, parameters);
+#endif
+}
+
+// Paths of the outer side of a semijoin that is planned as a join with distinct outer rows; NIL
+// where rows cannot be made distinct.
+inline List *DistinctPaths([[maybe_unused]] PlannerInfo *root, RelOptInfo *outer,
+                           [[maybe_unused]] SpecialJoinInfo *semijoin) {
+#if PG_VERSION_NUM >= 190000
+    return outer->pathlist;
+#else
+    UniquePath *distinct = create_unique_path(root, outer, outer->cheapest_total_path, semijoin);
+    return distinct ? list_make1(distinct) : NIL;
+#endif
+}
+
+inline void StartCostingNestLoop(PlannerInfo *root, JoinCostWorkspace *workspace, JoinType type,
+                                 Path *outer, Path *inner, JoinPathExtraData *extra) {
+#if PG_VERSION_NUM >= 190000
+    initial_cost_nestloop(root, workspace, type, PGS_NESTLOOP_PLAIN | PGS_CONSIDER_NONPARTIAL,
+                          outer, inner, extra);
+#else
+    initial_cost_nestloop(root, workspace, type, outer, inner, extra);
 #endif
 }
 
@@ -32,6 +88,14 @@ inline AclResult CheckSchemaPrivilege(Oid schema, Oid role, AclMode mode) {
     return object_aclcheck(NamespaceRelationId, schema, role, mode);
 #else
     return pg_namespace_aclcheck(schema, role, mode);
+#endif
+}
+
+inline AclResult CheckServerPrivilege(Oid server, Oid role, AclMode mode) {
+#if PG_VERSION_NUM >= 160000
+    return object_aclcheck(ForeignServerRelationId, server, role, mode);
+#else
+    return pg_foreign_server_aclcheck(server, role, mode);
 #endif
 }
 
@@ -58,22 +122,21 @@ inline void Truncate(List *relations, List *oids, List *told) {
 // corrupt that.
 enum class StaleIndexes { None, Summarizing, All };
 
-// Updates the tuple at `tid` in place; `stale` counts if that succeeds.
+// Updates the tuple at `tid` in place; `stale` counts if that succeeds, `failure` if not.
 inline TM_Result UpdateTuple(Relation rel, ItemPointer tid, TupleTableSlot *slot, CommandId cid,
-                             StaleIndexes *stale) {
-    TM_FailureData failure;
+                             StaleIndexes *stale, TM_FailureData *failure) {
     LockTupleMode lock_mode;
 #if PG_VERSION_NUM >= 160000
     TU_UpdateIndexes update_indexes = TU_None;
     TM_Result result = table_tuple_update(rel, tid, slot, cid, SnapshotSelf, InvalidSnapshot, true,
-                                          &failure, &lock_mode, &update_indexes);
+                                          failure, &lock_mode, &update_indexes);
     *stale = update_indexes == TU_All           ? StaleIndexes::All
              : update_indexes == TU_Summarizing ? StaleIndexes::Summarizing
                                                 : StaleIndexes::None;
 #else
     bool update_indexes = false;
     TM_Result result = table_tuple_update(rel, tid, slot, cid, SnapshotSelf, InvalidSnapshot, true,
-                                          &failure, &lock_mode, &update_indexes);
+                                          failure, &lock_mode, &update_indexes);
     *stale = update_indexes ? StaleIndexes::All : StaleIndexes::None;
 #endif
     return result;
@@ -105,7 +168,10 @@ inline void InitRangeTable(EState *estate, Relation rel) {
 // indexes of those that may be violated.
 inline List *InsertIndexTuples(ResultRelInfo *relinfo, TupleTableSlot *slot, EState *estate,
                                bool may_violate) {
-#if PG_VERSION_NUM >= 160000
+#if PG_VERSION_NUM >= 190000
+    return ExecInsertIndexTuples(relinfo, estate, may_violate ? EIIT_NO_DUPE_ERROR : 0, slot, NIL,
+                                 nullptr);
+#elif PG_VERSION_NUM >= 160000
     return ExecInsertIndexTuples(relinfo, slot, estate, false, may_violate, nullptr, NIL, false);
 #else
     return ExecInsertIndexTuples(relinfo, slot, estate, false, may_violate, nullptr, NIL);
@@ -117,7 +183,14 @@ inline List *UpdateIndexTuples(ResultRelInfo *relinfo, TupleTableSlot *slot, ESt
                                bool may_violate, StaleIndexes stale) {
     if (stale == StaleIndexes::None)
         return NIL;
-#if PG_VERSION_NUM >= 160000
+#if PG_VERSION_NUM >= 190000
+    bits32 flags = EIIT_IS_UPDATE;
+    if (may_violate)
+        flags |= EIIT_NO_DUPE_ERROR;
+    if (stale == StaleIndexes::Summarizing)
+        flags |= EIIT_ONLY_SUMMARIZING;
+    return ExecInsertIndexTuples(relinfo, estate, flags, slot, NIL, nullptr);
+#elif PG_VERSION_NUM >= 160000
     return ExecInsertIndexTuples(relinfo, slot, estate, true, may_violate, nullptr, NIL,
                                  stale == StaleIndexes::Summarizing);
 #else
@@ -143,7 +216,9 @@ inline bool CheckIndexConstraints(ResultRelInfo *relinfo, TupleTableSlot *slot, 
 inline bool InsertIndexTuplesSpeculatively(ResultRelInfo *relinfo, TupleTableSlot *slot,
                                            EState *estate) {
     bool conflicts = false;
-#if PG_VERSION_NUM >= 160000
+#if PG_VERSION_NUM >= 190000
+    ExecInsertIndexTuples(relinfo, estate, EIIT_NO_DUPE_ERROR, slot, NIL, &conflicts);
+#elif PG_VERSION_NUM >= 160000
     ExecInsertIndexTuples(relinfo, slot, estate, false, true, &conflicts, NIL, false);
 #else
     ExecInsertIndexTuples(relinfo, slot, estate, false, true, &conflicts, NIL);
@@ -231,6 +306,60 @@ inline void CheckChange(ResultRelInfo *result, CmdType command, List *actions) {
 #endif
 }
 
+// What the row in the way is checked for by ON CONFLICT DO UPDATE. Later minor versions do it
+// before WHERE is looked at, and let views have a say.
+template <typename Kind>
+concept KnowsViewConflicts = requires {
+    Kind::WCO_VIEW_CONFLICT_CHECK;
+};
+constexpr bool kChecksConflictFirst = KnowsViewConflicts<WCOKind>;
+
+template <typename Kind>
+constexpr auto ConflictChecks() {
+    if constexpr (KnowsViewConflicts<Kind>)
+        return std::array{Kind::WCO_RLS_CONFLICT_CHECK, Kind::WCO_VIEW_CONFLICT_CHECK};
+    else
+        return std::array{Kind::WCO_RLS_CONFLICT_CHECK};
+}
+constexpr auto kConflictChecks = ConflictChecks<WCOKind>();
+
+// Fires BEFORE ROW UPDATE triggers; false where one of them keeps the row from being updated. The
+// row is at `tid`, or, of a foreign table, is `existing`; the other one is null.
+inline bool FireBeforeUpdate(EState *estate, EPQState *epq, ResultRelInfo *result, ItemPointer tid,
+                             HeapTuple existing, TupleTableSlot *updated) {
+    TM_FailureData failure;
+#if PG_VERSION_NUM >= 180000
+    TM_Result outcome;
+    return ExecBRUpdateTriggers(estate, epq, result, tid, existing, updated, &outcome, &failure,
+                                false);
+#elif PG_VERSION_NUM >= 160000
+    TM_Result outcome;
+    return ExecBRUpdateTriggers(estate, epq, result, tid, existing, updated, &outcome, &failure);
+#else
+    return ExecBRUpdateTriggers(estate, epq, result, tid, existing, updated, &failure);
+#endif
+}
+
+// What RETURNING says of a row that was updated, in the slot of the projection. `planned`: the row
+// of the plan below.
+inline TupleTableSlot *ProjectReturning(ResultRelInfo *result, TupleTableSlot *existing,
+                                        TupleTableSlot *updated, TupleTableSlot *planned) {
+    ProjectionInfo *projection = result->ri_projectReturning;
+    ExprContext *context = projection->pi_exprContext;
+    updated->tts_tableOid = RelationGetRelid(result->ri_RelationDesc);
+    context->ecxt_scantuple = updated;
+    context->ecxt_outertuple = planned;
+#if PG_VERSION_NUM >= 180000
+    existing->tts_tableOid = updated->tts_tableOid;
+    context->ecxt_oldtuple = existing;
+    context->ecxt_newtuple = updated;
+    projection->pi_state.flags &= ~(EEO_FLAG_OLD_IS_NULL | EEO_FLAG_NEW_IS_NULL);
+#else
+    (void)existing;
+#endif
+    return ExecProject(projection);
+}
+
 // Whether a MERGE has actions for rows of its target that no source row matches.
 inline bool LooksAtUnmatchedTargets([[maybe_unused]] const Query *query) {
 #if PG_VERSION_NUM >= 170000
@@ -290,7 +419,8 @@ inline void InitGeneratedColumns([[maybe_unused]] ResultRelInfo *result,
                                  [[maybe_unused]] ModifyTableState *modify) {
 #if PG_VERSION_NUM >= 150002 && PG_VERSION_NUM < 160000
     const TupleConstr *constraints = RelationGetDescr(result->ri_RelationDesc)->constr;
-    if (modify->operation != CMD_DELETE && constraints && constraints->has_generated_stored)
+    if (modify->operation != CMD_DELETE && constraints && constraints->has_generated_stored &&
+        !result->ri_GeneratedExprs)
         ExecInitStoredGenerated(result, modify->ps.state, modify->operation);
 #endif
 }
@@ -390,6 +520,16 @@ inline void SetUncheckedReader([[maybe_unused]] Query *query, [[maybe_unused]] P
 #endif
 }
 
+// The columns that such a query updates, offset by FirstLowInvalidHeapAttributeNumber.
+inline void SetUpdatedColumns([[maybe_unused]] Query *query, RangeTblEntry *rte,
+                              Bitmapset *columns) {
+#if PG_VERSION_NUM >= 160000
+    getRTEPermissionInfo(query->rteperminfos, rte)->updatedCols = columns;
+#else
+    rte->updatedCols = columns;
+#endif
+}
+
 // As whom a query that runs reads a relation of its range table; InvalidOid: the current user.
 inline Oid ReaderOf(EState *estate, Index rti) {
     RangeTblEntry *rte = exec_rt_fetch(rti, estate);
@@ -412,6 +552,17 @@ inline RestrictInfo *MakeRestrictInfo(PlannerInfo *root, Expr *clause, Index sec
 #else
     return make_restrictinfo(root, clause, true, false, false, security_level, nullptr, nullptr,
                              nullptr);
+#endif
+}
+
+// Whether a path that needs `relids` can only come above the outer join. Since 16, outer joins are
+// among those.
+inline bool DependsOn([[maybe_unused]] const SpecialJoinInfo *join,
+                      [[maybe_unused]] const Bitmapset *relids) {
+#if PG_VERSION_NUM >= 160000
+    return join->ojrelid != 0 && bms_is_member(join->ojrelid, relids);
+#else
+    return false;
 #endif
 }
 
@@ -496,6 +647,23 @@ inline bool UsedDelegatedCredentials([[maybe_unused]] PGconn *conn) {
 // Whether foreign tables may have TRUNCATE triggers: since 16.
 constexpr bool kForeignTablesHaveTruncateTriggers = PG_VERSION_NUM >= 160000;
 
+// A row in pg_constraint that makes a name known as that of a constraint of a table, and enforces
+// nothing; dropped with the table.
+inline Oid CreateConstraintRow(Oid relid, const char *name) {
+#if PG_VERSION_NUM >= 180000
+    return CreateConstraintEntry(name, get_rel_namespace(relid), CONSTRAINT_TRIGGER, false, false,
+                                 true, true, InvalidOid, relid, nullptr, 0, 0, InvalidOid,
+                                 InvalidOid, InvalidOid, nullptr, nullptr, nullptr, nullptr, 0, ' ',
+                                 ' ', nullptr, 0, ' ', nullptr, nullptr, nullptr, true, 0, true,
+                                 false, true);
+#else
+    return CreateConstraintEntry(name, get_rel_namespace(relid), CONSTRAINT_TRIGGER, false, false,
+                                 true, InvalidOid, relid, nullptr, 0, 0, InvalidOid, InvalidOid,
+                                 InvalidOid, nullptr, nullptr, nullptr, nullptr, 0, ' ', ' ',
+                                 nullptr, 0, ' ', nullptr, nullptr, nullptr, true, 0, true, true);
+#endif
+}
+
 // The sequence of an identity column; InvalidOid where it is none.
 inline Oid IdentitySequence(Relation rel, AttrNumber attno) {
 #if PG_VERSION_NUM >= 170000
@@ -573,11 +741,12 @@ inline int DecodeBase64(const char *text, int length, char *bytes, int room) {
 #endif
 }
 
-inline IndexScanDesc BeginIndexScan(Relation rel, Relation index, Snapshot snapshot, int keys) {
+inline IndexScanDesc BeginIndexScan(Relation rel, Relation index, Snapshot snapshot, int keys,
+                                    int orderings = 0) {
 #if PG_VERSION_NUM >= 180000
-    return index_beginscan(rel, index, snapshot, nullptr, keys, 0);
+    return index_beginscan(rel, index, snapshot, nullptr, keys, orderings);
 #else
-    return index_beginscan(rel, index, snapshot, keys, 0);
+    return index_beginscan(rel, index, snapshot, keys, orderings);
 #endif
 }
 
@@ -643,12 +812,355 @@ inline void EndBitmapIteration(BitmapIterator *iterator) {
 #endif
 }
 
+// Has values of an index column compared in its order, or in reverse.
+inline void PrepareIndexSort(Relation index, bool reverse, SortSupport sort) {
+#if PG_VERSION_NUM >= 180000
+    PrepareSortSupportFromIndexRel(index, reverse, sort);
+#else
+    PrepareSortSupportFromIndexRel(index, reverse ? BTGreaterStrategyNumber : BTLessStrategyNumber,
+                                   sort);
+#endif
+}
+
+// Pins a block of a relation that was in a buffer when it was read last, if it still is; false for
+// InvalidBuffer.
+inline bool ReadRecent(Relation rel, BlockNumber block, Buffer recent) {
+    if (!BufferIsValid(recent))
+        return false;
+#if PG_VERSION_NUM >= 160000
+    return ReadRecentBuffer(rel->rd_locator, MAIN_FORKNUM, block, recent);
+#else
+    return ReadRecentBuffer(rel->rd_node, MAIN_FORKNUM, block, recent);
+#endif
+}
+
 // Whether this session holds a lock in exactly this mode.
 inline bool HoldsLock(const LOCKTAG &tag, LOCKMODE mode) {
 #if PG_VERSION_NUM >= 170000
     return LockHeldByMe(&tag, mode, false);
 #else
     return LockHeldByMe(&tag, mode);
+#endif
+}
+
+// --- Access methods ----------------------------------------------------------
+
+// Whether a relation got its file in this transaction, which may roll back.
+inline bool HasNewFile(Relation rel) {
+#if PG_VERSION_NUM >= 160000
+    return rel->rd_firstRelfilelocatorSubid != InvalidSubTransactionId;
+#else
+    return rel->rd_firstRelfilenodeSubid != InvalidSubTransactionId;
+#endif
+}
+
+// Whether it got its file in this subtransaction, and loses it if that rolls back.
+inline bool HasFileOfThisLevel(Relation rel) {
+    SubTransactionId level = GetCurrentSubTransactionId();
+#if PG_VERSION_NUM >= 160000
+    return rel->rd_createSubid == level || rel->rd_newRelfilelocatorSubid == level;
+#else
+    return rel->rd_createSubid == level || rel->rd_newRelfilenodeSubid == level;
+#endif
+}
+
+// An index that the caller has locked; null where it is gone.
+inline Relation TryOpenIndex(Oid relid) {
+    Relation rel = try_relation_open(relid, NoLock);
+    if (rel && rel->rd_rel->relkind != RELKIND_INDEX) {
+        relation_close(rel, NoLock);
+        return nullptr;
+    }
+    return rel;
+}
+
+// The transaction of a lock's holder; invalid where it has no id (yet).
+inline TransactionId TransactionOf(VirtualTransactionId holder) {
+    bool more;
+    TransactionId prepared = TwoPhaseGetXidByVirtualXID(holder, &more);
+    if (TransactionIdIsValid(prepared))
+        return prepared;
+#if PG_VERSION_NUM >= 170000
+    if (holder.procNumber == INVALID_PROC_NUMBER)
+        return holder.localTransactionId;
+    PGPROC *process = ProcNumberGetProc(holder.procNumber);
+#else
+    if (holder.backendId == InvalidBackendId)
+        return holder.localTransactionId;
+    PGPROC *process = BackendIdGetProc(holder.backendId);
+#endif
+    return process ? process->xid : InvalidTransactionId;
+}
+
+// The transaction of somebody who waits for a lock; invalid: nobody who has an id.
+inline TransactionId FindWaiter(const LOCKTAG &tag, LOCKMODE mode) {
+    LockData *data = GetLockStatusData();
+    for (const LockInstanceData &lock : std::span(data->locks, data->nelements)) {
+        if (lock.waitLockMode != mode || memcmp(&lock.locktag, &tag, sizeof(LOCKTAG)) != 0)
+            continue;
+#if PG_VERSION_NUM >= 170000
+        VirtualTransactionId waiter = lock.vxid;
+#else
+        VirtualTransactionId waiter = {lock.backend, lock.lxid};
+#endif
+        if (TransactionId xid = TransactionOf(waiter); TransactionIdIsValid(xid))
+            return xid;
+    }
+    return InvalidTransactionId;
+}
+
+#if PG_VERSION_NUM >= 160000
+using FileLocator = RelFileLocator;
+#else
+using FileLocator = RelFileNode;
+#endif
+
+// The number of a relation's file, which changes when the file does.
+inline uint32 FileNumber(Relation rel) {
+#if PG_VERSION_NUM >= 160000
+    return rel->rd_locator.relNumber;
+#else
+    return rel->rd_node.relNode;
+#endif
+}
+
+// Writes the first page of a permanent relation's file of this transaction's, which nobody has
+// opened: the relation has another file as yet, in the same database. `page` is aligned for I/O.
+inline void WriteFirstPage(Oid tablespace, uint32 number, Page page) {
+    FileLocator file = {};
+#if PG_VERSION_NUM >= 160000
+    file.spcOid = tablespace;
+    file.dbOid = MyDatabaseId;
+    file.relNumber = number;
+#else
+    file.spcNode = tablespace;
+    file.dbNode = MyDatabaseId;
+    file.relNode = number;
+#endif
+#if PG_VERSION_NUM >= 170000
+    SMgrRelation smgr = smgropen(file, INVALID_PROC_NUMBER);
+#else
+    SMgrRelation smgr = smgropen(file, InvalidBackendId);
+#endif
+    if (XLogIsNeeded())
+        log_newpage(&file, MAIN_FORKNUM, 0, page, true);
+    PageSetChecksumInplace(page, 0);
+    smgrextend(smgr, MAIN_FORKNUM, 0, page, false);
+    smgrimmedsync(smgr, MAIN_FORKNUM);
+}
+
+using FileMaker = void (*)(Relation, const FileLocator *, char, TransactionId *, MultiXactId *);
+
+inline FileMaker GetFileMaker(const TableAmRoutine *routine) {
+#if PG_VERSION_NUM >= 160000
+    return routine->relation_set_new_filelocator;
+#else
+    return routine->relation_set_new_filenode;
+#endif
+}
+
+inline void SetFileMaker(TableAmRoutine *routine, FileMaker maker) {
+#if PG_VERSION_NUM >= 160000
+    routine->relation_set_new_filelocator = maker;
+#else
+    routine->relation_set_new_filenode = maker;
+#endif
+}
+
+// The table of the index that is being vacuumed, which versions since 16 ask for.
+inline void SetHeap([[maybe_unused]] IndexVacuumInfo *info, [[maybe_unused]] Relation heap) {
+#if PG_VERSION_NUM >= 160000
+    info->heaprel = heap;
+#endif
+}
+
+// After the last row that a statement inserts into an index with an IndexInfo: nothing to do before
+// 17.
+inline void SetEndOfInserts([[maybe_unused]] IndexAmRoutine *method,
+                            [[maybe_unused]] void (*end)(Relation, IndexInfo *)) {
+#if PG_VERSION_NUM >= 170000
+    method->aminsertcleanup = end;
+#endif
+}
+
+inline void EndInserts([[maybe_unused]] Relation index, [[maybe_unused]] IndexInfo *info) {
+#if PG_VERSION_NUM >= 170000
+    index_insert_cleanup(index, info);
+#endif
+}
+
+inline bool IsAutovacuum() {
+#if PG_VERSION_NUM >= 170000
+    return AmAutoVacuumWorkerProcess();
+#else
+    return IsAutoVacuumWorkerProcess();
+#endif
+}
+
+inline void DelayVacuum() {
+#if PG_VERSION_NUM >= 180000
+    vacuum_delay_point(false);
+#else
+    vacuum_delay_point();
+#endif
+}
+
+// Calls `look` for each block with rows that VACUUM is about to take away, with their line
+// pointers' numbers; `state` is what VACUUM hands to bulk deletion. Returns how many they are.
+template <typename Look>
+int64 ForEachDeadRow(void *state, Look look) {
+    int64 count = 0;
+#if PG_VERSION_NUM >= 170000
+    TidStoreIter *iterator = TidStoreBeginIterate(static_cast<TidStore *>(state));
+    while (TidStoreIterResult *result = TidStoreIterateNext(iterator)) {
+#if PG_VERSION_NUM >= 180000
+        OffsetNumber offsets[MaxOffsetNumber];
+        int found = TidStoreGetBlockOffsets(result, offsets, lengthof(offsets));
+        look(result->blkno, static_cast<const OffsetNumber *>(offsets), found);
+#else
+        int found = result->num_offsets;
+        look(result->blkno, static_cast<const OffsetNumber *>(result->offsets), found);
+#endif
+        count += found;
+    }
+    TidStoreEndIterate(iterator);
+#else
+    const VacDeadItems *dead = static_cast<VacDeadItems *>(state);
+    OffsetNumber offsets[MaxHeapTuplesPerPage];
+    for (int first = 0, end; first < dead->num_items; first = end) {
+        BlockNumber block = ItemPointerGetBlockNumber(&dead->items[first]);
+        for (end = first;
+             end < dead->num_items && ItemPointerGetBlockNumber(&dead->items[end]) == block; end++)
+            offsets[end - first] = ItemPointerGetOffsetNumber(&dead->items[end]);
+        look(block, static_cast<const OffsetNumber *>(offsets), end - first);
+        count += end - first;
+    }
+#endif
+    return count;
+}
+
+// What pg_class says of a relation's size.
+inline void RecordSize(Relation rel, BlockNumber pages, double rows, bool has_index) {
+#if PG_VERSION_NUM >= 180000
+    vac_update_relstats(rel, pages, rows, 0, 0, has_index, InvalidTransactionId, InvalidMultiXactId,
+                        nullptr, nullptr, false);
+#else
+    vac_update_relstats(rel, pages, rows, 0, has_index, InvalidTransactionId, InvalidMultiXactId,
+                        nullptr, nullptr, false);
+#endif
+}
+
+// After a table without rows of its own was vacuumed: what pg_class and the statistics say.
+inline void ReportVacuum(Relation table, Relation index, BlockNumber pages, double rows) {
+    RecordSize(table, 1, rows, true);
+    RecordSize(index, pages, rows, false);
+#if PG_VERSION_NUM >= 190000
+    pgstat_report_vacuum(table, static_cast<PgStat_Counter>(rows), 0, GetCurrentTimestamp());
+#elif PG_VERSION_NUM >= 180000
+    pgstat_report_vacuum(RelationGetRelid(table), false, static_cast<PgStat_Counter>(rows), 0,
+                         GetCurrentTimestamp());
+#else
+    pgstat_report_vacuum(RelationGetRelid(table), false, static_cast<PgStat_Counter>(rows), 0);
+#endif
+}
+
+// Has standbys cancel what reads by snapshots to which a transaction may be in progress, as GiST
+// does before it uses a page again.
+inline void ConflictOnStandbys(Relation index, Relation table, TransactionId horizon) {
+    FullTransactionId next = ReadNextFullTransactionId();
+    uint32 epoch = EpochFromFullTransactionId(next) - (horizon > XidFromFullTransactionId(next));
+    FullTransactionId full = FullTransactionIdFromEpochAndXid(epoch, horizon);
+#if PG_VERSION_NUM >= 160000
+    gistXLogPageReuse(index, table, InvalidBlockNumber, full);
+#else
+    gistXLogPageReuse(index, InvalidBlockNumber, full);
+#endif
+}
+
+// Rows of a table, as statistics count them.
+inline int64 CountLiveRows(Oid relid) {
+    const PgStat_StatTabEntry *entry = pgstat_fetch_stat_tabentry(relid);
+    if (!entry)
+        return 0;
+#if PG_VERSION_NUM >= 160000
+    return entry->live_tuples;
+#else
+    return entry->n_live_tuples;
+#endif
+}
+
+inline Oid OperatorClassOf(Relation index, int column) {
+    bool isnull;
+    Datum classes =
+        SysCacheGetAttr(INDEXRELID, index->rd_indextuple, Anum_pg_index_indclass, &isnull);
+    return reinterpret_cast<oidvector *>(DatumGetPointer(classes))->values[column];
+}
+
+// The next of sorted integers; false at the end.
+inline bool GetSortedInt64(Tuplesortstate *sort, int64 *value) {
+    Datum datum;
+    bool isnull;
+#if PG_VERSION_NUM >= 160000
+    bool found = tuplesort_getdatum(sort, true, false, &datum, &isnull, nullptr);
+#else
+    bool found = tuplesort_getdatum(sort, true, &datum, &isnull, nullptr);
+#endif
+    if (found)
+        *value = DatumGetInt64(datum);
+    return found;
+}
+
+// Makes an index of a relation of PostgreSQL's own kind, with columns 1, 2, …. `parameters`: of the
+// operator classes, as pg_attribute has them.
+inline Oid CreateIndex(Relation table, const char *name, IndexInfo *info, List *columns, Oid method,
+                       Oid tablespace, Oid *collations, Oid *classes, Datum *parameters,
+                       int16 *options, Datum storage, bits16 flags) {
+#if PG_VERSION_NUM >= 170000
+    return index_create(table, name, InvalidOid, InvalidOid, InvalidOid, InvalidOid, info, columns,
+                        method, tablespace, collations, classes, parameters, options, nullptr,
+                        storage, flags, 0, true, true, nullptr);
+#else
+    info->ii_OpclassOptions = parameters;
+    return index_create(table, name, InvalidOid, InvalidOid, InvalidOid, InvalidOid, info, columns,
+                        method, tablespace, collations, classes, options, storage, flags, 0, true,
+                        true, nullptr);
+#endif
+}
+
+// Makes an index that is part of a partitioned one, as the table's owner.
+inline Oid DefinePartOfIndex(Oid table, IndexStmt *statement, Oid parent) {
+#if PG_VERSION_NUM >= 190000
+    return DefineIndex(nullptr, table, statement, InvalidOid, parent, InvalidOid, -1, true, false,
+                       true, false, true)
+        .objectId;
+#elif PG_VERSION_NUM >= 160000
+    return DefineIndex(table, statement, InvalidOid, parent, InvalidOid, -1, true, false, true,
+                       false, true)
+        .objectId;
+#else
+    return DefineIndex(table, statement, InvalidOid, parent, InvalidOid, true, false, true, false,
+                       true)
+        .objectId;
+#endif
+}
+
+// The columns of `in` for those of `out`, by name; each must be there.
+inline AttrMap *MapAllColumnsByName(TupleDesc in, TupleDesc out) {
+#if PG_VERSION_NUM >= 160000
+    return build_attrmap_by_name(in, out, false);
+#else
+    return build_attrmap_by_name(in, out);
+#endif
+}
+
+// Constraints are checked.
+inline void ReindexIndex(Oid index, char persistence) {
+    ReindexParams params = {};
+    params.options = 0;
+#if PG_VERSION_NUM >= 170000
+    reindex_index(nullptr, index, false, persistence, &params);
+#else
+    reindex_index(index, false, persistence, &params);
 #endif
 }
 

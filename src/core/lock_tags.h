@@ -12,8 +12,9 @@ enum class LockedPart : uint16 {
     Build = 0,      // of an index table: who has built it last is being recorded
     Truncation = 1, // of a base table: held while partitions are being truncated
     Settling = 2,   // of a base table: what was restored of it is being looked at
-    Numbers = 3,  // of a base table: its partitions are given their first numbers, or lose the last
-    Drain = 7421, // of a foreign partition: its queue is being drained
+    Numbers = 3, // of a base table: its partitions are given their first numbers, or lose the last
+    OnlineBuild = 4, // of a global index: it is being built while others write; for the session
+    Drain = 7421,    // of a foreign partition: its queue is being drained
 };
 
 inline LOCKTAG PartTag(Oid relid, LockedPart part) {
@@ -27,12 +28,13 @@ inline void LockPart(Oid relid, LockedPart part, LOCKMODE mode) {
     LockDatabaseObject(RelationRelationId, relid, static_cast<uint16>(part), mode);
 }
 
-// The drain worker of a database. SQL's advisory locks have 1 or 2 where this has its number.
-inline LOCKTAG DrainWorkerTag() {
-    constexpr uint16 kNotOfUsers = 7422;
-    LOCKTAG tag;
-    SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, 0, 0, kNotOfUsers);
-    return tag;
+// The same without waiting; false where somebody else has it.
+inline bool TryLockPart(Oid relid, LockedPart part, LOCKMODE mode) {
+    LOCKTAG tag = PartTag(relid, part);
+    if (LockAcquire(&tag, mode, false, true) == LOCKACQUIRE_NOT_AVAIL)
+        return false;
+    AcceptInvalidationMessages();
+    return true;
 }
 
 } // namespace index_table

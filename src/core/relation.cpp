@@ -17,6 +17,20 @@ Relation OpenRelation(Oid relid, LOCKMODE mode) {
     return rel;
 }
 
+Relation TryOpenRelation(Oid relid, LOCKMODE mode) {
+    Assert(mode != NoLock);
+    LockRelationOid(relid, mode);
+    Relation rel = RelationIdGetRelation(relid);
+    if (!rel) {
+        UnlockRelationOid(relid, mode);
+        return nullptr;
+    }
+    if (RelationUsesLocalBuffers(rel))
+        MyXactFlags |= XACT_FLAGS_ACCESSEDTEMPNAMESPACE;
+    pgstat_init_relation(rel);
+    return rel;
+}
+
 Oid RelationOwner(Oid relid) {
     Assert(IsTransactionState());
     HeapTuple tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
@@ -48,16 +62,19 @@ bool HasUniqueIndex(Relation rel, List *attnos, MayBeNull nulls) {
     return false;
 }
 
-List *MapColumns(List *attnos, Relation from, Relation to) {
-    AttrMap *map = compat::MapColumnsByName(RelationGetDescr(to), RelationGetDescr(from));
+List *MapColumns(List *attnos, const AttrMap *map) {
     if (!map)
         return attnos;
     List *mapped = NIL;
     ListCell *cell;
     foreach (cell, attnos)
         mapped = lappend_int(mapped, map->attnums[lfirst_int(cell) - 1]);
-    free_attrmap(map);
     return mapped;
+}
+
+List *MapColumns(List *attnos, Relation from, Relation to) {
+    return MapColumns(attnos,
+                      compat::MapColumnsByName(RelationGetDescr(to), RelationGetDescr(from)));
 }
 
 bool FindParent(Oid partition, Parent *parent) {

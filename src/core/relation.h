@@ -10,6 +10,11 @@ namespace index_table {
 // As relation_open(), but raises that.
 Relation OpenRelation(Oid relid, LOCKMODE mode);
 
+// As try_relation_open(), of a relation that others may have dropped, this transaction has not. The
+// relation cache says whether it is there; the catalog cache, which would know each partition once
+// more, is not asked.
+Relation TryOpenRelation(Oid relid, LOCKMODE mode);
+
 // Raises 42P01 where the relation is gone.
 Oid RelationOwner(Oid relid);
 
@@ -21,6 +26,8 @@ bool HasUniqueIndex(Relation rel, List *attnos, MayBeNull nulls);
 
 // The columns of `to` that are called like these of `from`, where one is a partition of the other.
 List *MapColumns(List *attnos, Relation from, Relation to);
+// The same by a map; null: the same layout.
+List *MapColumns(List *attnos, const AttrMap *map);
 
 // What pg_inherits says of a partition. False where it has just been detached.
 struct Parent {

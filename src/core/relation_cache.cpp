@@ -4,15 +4,14 @@ namespace index_table {
 namespace {
 
 constinit RelationCache *caches = nullptr; // all that there are
+constinit uint64 changes = 0;
 
 struct HashEntry {
     Oid relid; // hash key
     CachedRelation *cached;
 };
 
-// Runs inside cache invalidation: marks only.
-void OnRelcacheInvalidation(Datum argument, Oid relid) {
-    RelationCache *cache = reinterpret_cast<RelationCache *>(DatumGetPointer(argument));
+void Outdate(RelationCache *cache, Oid relid) {
     if (!cache->table)
         return;
     if (OidIsValid(relid)) {
@@ -29,7 +28,18 @@ void OnRelcacheInvalidation(Datum argument, Oid relid) {
             entry->cached->valid = false;
 }
 
+// Runs inside cache invalidation: marks only. One for all caches: a session has few callbacks.
+void OnRelcacheInvalidation(Datum, Oid relid) {
+    changes++;
+    for (RelationCache *cache = caches; cache; cache = cache->next)
+        Outdate(cache, relid);
+}
+
 } // namespace
+
+uint64 CountRelationChanges() {
+    return changes;
+}
 
 void AtEOXactRelationCaches() {
     for (RelationCache *cache = caches; cache; cache = cache->next)
@@ -39,10 +49,11 @@ void AtEOXactRelationCaches() {
 
 void InitializeRelationCache(RelationCache *cache, const char *name) {
     Assert(!cache->table);
+    if (!caches)
+        CacheRegisterRelcacheCallback(OnRelcacheInvalidation, 0);
     cache->name = name;
     cache->next = caches;
     caches = cache;
-    CacheRegisterRelcacheCallback(OnRelcacheInvalidation, PointerGetDatum(cache));
 }
 
 CachedRelation *FindCached(RelationCache *cache, Oid relid) {

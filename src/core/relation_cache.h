@@ -32,6 +32,10 @@ void PutCached(RelationCache *cache, CachedRelation *entry);
 // Makes an entry that has become outdated for other reasons be made anew.
 void ForgetCached(RelationCache *cache, CachedRelation *entry);
 
+// How many times relations have been changed, as far as this session has been told. As long as it
+// stays the same, so does the address of what the session knows of a relation that it has closed.
+uint64 CountRelationChanges();
+
 // The transaction has ended.
 void AtEOXactRelationCaches();
 

@@ -10,14 +10,26 @@ int SecureSearchPath() {
     return nest_level;
 }
 
-void RunStatement(const char *sql) {
+void RunStatement(const char *sql, uint64 *count) {
     Assert(IsTransactionState());
     if (SPI_connect() != SPI_OK_CONNECT)
         elog(ERROR, "SPI_connect failed");
     int result = SPI_execute(sql, false, 0);
     if (result < 0)
         elog(ERROR, "SPI_execute failed: %s", SPI_result_code_string(result));
+    if (count)
+        *count = SPI_processed;
     SPI_finish();
+}
+
+void CheckMayCommit(FunctionCallInfo fcinfo, const char *procedure) {
+    bool may_commit = fcinfo->context && IsA(fcinfo->context, CallContext) &&
+                      !reinterpret_cast<CallContext *>(fcinfo->context)->atomic &&
+                      !IsSubTransaction();
+    if (!may_commit)
+        ereport(ERROR, (errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
+                        errmsg("%s cannot be called in a transaction block", procedure),
+                        errhint("It commits several times: CALL it by itself.")));
 }
 
 } // namespace index_table

@@ -9,7 +9,11 @@ namespace index_table {
 // the returned nest level).
 int SecureSearchPath();
 
-// Connects to SPI, runs one statement and disconnects; raises where it fails.
-void RunStatement(const char *sql);
+// Connects to SPI, runs one statement and disconnects; raises where it fails. `count`, where
+// wanted, is that of its rows.
+void RunStatement(const char *sql, uint64 *count = nullptr);
+
+// Raises 25001 where a procedure cannot commit: called in a transaction block or a function.
+void CheckMayCommit(FunctionCallInfo fcinfo, const char *procedure);
 
 } // namespace index_table

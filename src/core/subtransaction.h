@@ -23,10 +23,12 @@ const char *TryInSubtransaction(Attempt attempt, Accepts accepts) {
     {
         MemoryContextSwitchTo(caller);
         ErrorData *error = CopyErrorData();
-        if (!accepts(error))
-            PG_RE_THROW();
         FlushErrorState();
         RollbackAndReleaseCurrentSubTransaction();
+        MemoryContextSwitchTo(caller);
+        CurrentResourceOwner = owner;
+        if (!accepts(error))
+            ReThrowError(error);
         message = error->message ? error->message : "";
     }
     PG_END_TRY();

@@ -16,4 +16,16 @@ inline TriggerData *GetTrigger(FunctionCallInfo fcinfo, const char *function) {
     return reinterpret_cast<TriggerData *>(fcinfo->context);
 }
 
+// The row before the change, and after it, for which a row trigger is called; null where there is
+// none.
+inline TupleTableSlot *OldRow(const TriggerData *trigger) {
+    return TRIGGER_FIRED_BY_INSERT(trigger->tg_event) ? nullptr : trigger->tg_trigslot;
+}
+
+inline TupleTableSlot *NewRow(const TriggerData *trigger) {
+    return TRIGGER_FIRED_BY_UPDATE(trigger->tg_event)   ? trigger->tg_newslot
+           : TRIGGER_FIRED_BY_INSERT(trigger->tg_event) ? trigger->tg_trigslot
+                                                        : nullptr;
+}
+
 } // namespace index_table

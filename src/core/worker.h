@@ -1,7 +1,13 @@
 // What background workers have in common.
 #pragma once
 
+#include "pg.h"
+
 namespace index_table {
+
+// Fills in a worker that runs an exported function of the library and connects to a database, once
+// the server may be written to.
+void DescribeWorker(BackgroundWorker *worker, const char *function, const char *name);
 
 // Sleeps until the time is over or the latch is set, then obeys signals and changed settings.
 void SleepInWorker(long milliseconds);

@@ -1,7 +1,9 @@
 #include "catalog/public.h"
-#include "partitions/public.h"
 #include "create/bulk_load.h"
+#include "create/index_parts.h"
+#include "create/server_tables.h"
 #include "maintenance/public.h"
+#include "partitions/public.h"
 #include "shard/public.h"
 
 namespace index_table {
@@ -21,12 +23,16 @@ void UseMaintenanceSettings() {
     Set("enable_bitmapscan", "off");
 }
 
-// Loads the rows that `snapshot` sees, of one leaf where that is valid.
-void Load(Relation base, const IndexTable *table, Oid leaf, Snapshot snapshot, bool freeze,
-          Progress *progress) {
-    // Entries that carry copies are read from the heap by key, so they are loaded in that order.
-    // The others are all in the B-tree, whose build sorts them anyhow.
-    bool is_sorted = table->include_count > 0;
+// Entries that carry copies are read from the heap by key, so they are loaded in that order. The
+// others are all in the B-tree, whose build sorts them anyhow.
+bool IsLoadedInOrder(const IndexTable *table) {
+    return table->include_count > 0;
+}
+
+// Gives the entries of rows that `snapshot` sees, of one leaf where that is valid, to `receiver`.
+void Load(Relation base, const IndexTable *table, Oid leaf, Snapshot snapshot,
+          DestReceiver *receiver, Progress *progress) {
+    bool is_sorted = IsLoadedInOrder(table);
     char *sql = RecomputationQuery(base, table, progress->ticket, leaf);
     // Servers that were asked to sort would be waited for one after the other.
     if (is_sorted && HasForeign(FindLeaves(RelationGetRelid(base), NoLock)))
@@ -39,68 +45,15 @@ void Load(Relation base, const IndexTable *table, Oid leaf, Snapshot snapshot, b
         elog(ERROR, "SPI_connect failed");
     SPIExecuteOptions options = {};
     options.read_only = true; // SPI then uses the active snapshot as it is
-    options.dest = CreateBulkLoadReceiver(table, is_sorted, freeze, progress);
+    options.dest = receiver;
     PushActiveSnapshot(snapshot);
     int result =
         SPI_execute_plan_extended(PrepareBound(sql, table, CURSOR_OPT_PARALLEL_OK).plan, &options);
     if (result < 0)
         elog(ERROR, "SPI_execute_plan failed: %s", SPI_result_code_string(result));
     PopActiveSnapshot();
-    options.dest->rDestroy(options.dest);
     SPI_finish();
     AtEOXact_GUC(false, guc_level);
-}
-
-} // namespace
-
-namespace {
-
-// The parts of CREATE INDEX for an index table.
-struct IndexParts {
-    const char *name; // of the index table
-    Oid schema;
-    const char *target;
-    const char *tablespace;
-    const char *key;
-    const char *columns; // the same without order
-    const char *rest;    // of an entry's group
-    const char *nulls;   // condition of a key that has a NULL
-};
-
-IndexParts MakeIndexParts(const IndexTable *table) {
-    Relation rel = table_open(table->relid, AccessShareLock);
-    IndexParts parts = {.name = pstrdup(RelationGetRelationName(rel)),
-                        .schema = RelationGetNamespace(rel),
-                        .target = QualifiedName(table->relid),
-                        .tablespace = ""};
-    if (OidIsValid(rel->rd_rel->reltablespace))
-        parts.tablespace = psprintf(
-            " TABLESPACE %s", quote_identifier(get_tablespace_name(rel->rd_rel->reltablespace)));
-    StringInfoData key, columns, rest, nulls;
-    initStringInfo(&key);
-    initStringInfo(&columns);
-    initStringInfo(&rest);
-    initStringInfo(&nulls);
-    for (int i = 0; i < table->key.count; i++) {
-        const char *column = NameStr(TupleDescAttr(RelationGetDescr(rel), i)->attname);
-        appendStringInfoString(&key, i ? ", " : "");
-        AppendKeyOrder(&key, table->key.columns[i], column);
-        appendStringInfo(&columns, "%s%s", i ? ", " : "", quote_identifier(column));
-        appendStringInfo(&nulls, "%s%s IS NULL", i ? " OR " : "", quote_identifier(column));
-    }
-    for (int i = table->partition_position() + 1; i < table->group_count(); i++)
-        appendStringInfo(
-            &rest, "%s, ",
-            quote_identifier(NameStr(TupleDescAttr(RelationGetDescr(rel), i)->attname)));
-    appendStringInfoString(
-        &rest, quote_identifier(NameStr(
-                   TupleDescAttr(RelationGetDescr(rel), table->partition_position())->attname)));
-    table_close(rel, NoLock);
-    parts.key = key.data;
-    parts.columns = columns.data;
-    parts.rest = rest.data;
-    parts.nulls = nulls.data;
-    return parts;
 }
 
 } // namespace
@@ -115,7 +68,7 @@ Oid CreateSearchIndex(const IndexTable *table) {
 }
 
 void CreateIndexes(const IndexTable *table) {
-    Assert(IsInOwnerOf(table->relid));
+    Assert(IsInOwnerOf(table->relid) && !table->on_servers);
     if (!table->options.is_unique) {
         CreateSearchIndex(table);
         return;
@@ -175,27 +128,50 @@ void LoadPartition(Relation base, const IndexTable *table, Oid leaf, Snapshot sn
                    .partitions = list_length(loaded),
                    .partitions_to_come = list_length(all) - list_length(loaded) - 1});
     ReportPhase(progress, Phase::Scanning);
-    Load(base, table, leaf, snapshot, false, progress);
+    DestReceiver *receiver = CreateBulkLoadReceiver(table, IsLoadedInOrder(table), false, progress);
+    Load(base, table, leaf, snapshot, receiver, progress);
+    receiver->rDestroy(receiver);
 }
 
 namespace {
 
 // Under an older transaction snapshot rows committed before the base table was locked would be
 // missed.
-void LoadAll(Relation base, const IndexTable *table, Progress *progress) {
+void LoadAll(Relation base, const IndexTable *table, Progress *progress, DestReceiver *receiver) {
     List *leaves = FindLeaves(RelationGetRelid(base), NoLock);
     RequireNewSnapshots(RelationGetRelid(base), leaves,
                         psprintf("load index table \"%s\"", get_rel_name(table->relid)));
     StartCounting(progress, leaves, EstimateRows(leaves));
     ReportPhase(progress, Phase::Scanning);
-    Load(base, table, InvalidOid, GetLatestSnapshot(), true, progress);
+    Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
+    Load(base, table, InvalidOid, snapshot, receiver, progress);
+    UnregisterSnapshot(snapshot);
     CommandCounterIncrement();
     ReportPhase(progress, Phase::Indexing);
 }
 
+void LoadHere(Relation base, const IndexTable *table, Progress *progress) {
+    DestReceiver *receiver = CreateBulkLoadReceiver(table, IsLoadedInOrder(table), true, progress);
+    LoadAll(base, table, progress, receiver);
+    receiver->rDestroy(receiver);
+}
+
+void LoadOnServers(Relation base, const IndexTable *table, Progress *progress, bool anew) {
+    DestReceiver *receiver = CreateServerLoadReceiver(table);
+    LoadAll(base, table, progress, receiver);
+    MakeServerTables(table, receiver, anew);
+}
+
+// On servers that the transaction has used before, postgres_fdw may not see what was made since:
+// then nothing is known of the entries until the owner has them analyzed.
 void Analyze(const IndexTable *table, Progress *progress) {
     ReportPhase(progress, Phase::Analyzing);
-    RunStatement(psprintf("ANALYZE %s", QualifiedName(table->relid)));
+    const char *statement = psprintf("ANALYZE %s", QualifiedName(table->relid));
+    if (!table->on_servers)
+        RunStatement(statement);
+    else if (const char *error = TryInSubtransaction([=] { RunStatement(statement); }))
+        ereport(DEBUG1, (errmsg_internal("could not analyze index table \"%s\": %s",
+                                         get_rel_name(table->relid), error)));
     ReportPhase(progress, Phase::Analyzing); // ANALYZE has its own progress, and ended ours
 }
 
@@ -204,15 +180,23 @@ void Analyze(const IndexTable *table, Progress *progress) {
 void Backfill(Relation base, const IndexTable *table, Progress *progress) {
     Assert(CheckRelationLockedByMe(base, ShareRowExclusiveLock, true) && IsInOwnerOf(table->base));
     Assert(AreLocked(FindLeaves(table->base, NoLock), ShareRowExclusiveLock));
-    LoadAll(base, table, progress);
-    CreateIndexes(table);
+    if (table->on_servers) {
+        CreateRootIndex(table);
+        LoadOnServers(base, table, progress, false);
+    } else {
+        LoadHere(base, table, progress);
+        CreateIndexes(table);
+    }
     Analyze(table, progress);
 }
 
 void Reload(Relation base, const IndexTable *table, Progress *progress) {
     Assert(CheckRelationLockedByMe(base, ShareRowExclusiveLock, true) && IsInOwnerOf(table->base));
     Assert(AreLocked(FindLeaves(table->base, NoLock), ShareRowExclusiveLock));
-    LoadAll(base, table, progress);
+    if (table->on_servers)
+        LoadOnServers(base, table, progress, true);
+    else
+        LoadHere(base, table, progress);
     ListCell *cell;
     foreach (cell, StorageOf(table->relid, NoLock))
         RunStatement(psprintf("REINDEX TABLE %s", QualifiedName(lfirst_oid(cell))));

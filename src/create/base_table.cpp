@@ -2,8 +2,9 @@
 
 #include "catalog/public.h"
 #include "core/public.h"
-#include "shard/public.h"
 #include "create/new_column.h"
+#include "deferred/public.h"
+#include "shard/public.h"
 
 namespace index_table {
 
@@ -85,18 +86,15 @@ bool ParseMaintenance(const char *text) {
     return false;
 }
 
-void CheckMayDefer(Oid base, bool is_unique, List *leaves) {
-    if (!HasForeign(leaves))
-        ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-                        errmsg("deferred maintenance is for foreign partitions"),
-                        errdetail("\"%s\" has none.", get_rel_name(base)),
-                        errhint("Use maintenance => 'immediate'.")));
-    if (is_unique)
+void CheckMayDefer(const IndexTable *table, List *leaves) {
+    if (table->options.is_unique)
         ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
                         errmsg("a unique index table cannot be maintained deferred"),
-                        errdetail("Rows with a key that is there already would be on their shards "
-                                  "before anybody looks."),
+                        errdetail("Rows with a key that is there already would be stored before "
+                                  "anybody looks."),
                         errhint("Use maintenance => 'immediate', or one that is not unique.")));
+    if (!HasForeign(leaves))
+        CheckMayQueue(table);
     ListCell *cell;
     foreach (cell, leaves)
         if (IsForeign(lfirst_oid(cell)))

@@ -15,8 +15,8 @@ List *ParseIdentity(Relation rel, const char *identity, const char *detail);
 // Whether text says deferred, not immediate; raises 22023.
 bool ParseMaintenance(const char *text);
 
-// Raises where an index table cannot be maintained through the queues of foreign partitions: 0A000,
-// and 55000 where one is not captured. Asks the shards as the current user.
-void CheckMayDefer(Oid base, bool is_unique, List *leaves);
+// Raises where an index table cannot be maintained deferred: 0A000, and 55000 where a foreign
+// partition has no outbox. Asks the shards as the current user.
+void CheckMayDefer(const IndexTable *table, List *leaves);
 
 } // namespace index_table

@@ -1,13 +1,17 @@
 // index_table.create() and index_table.drop().
 #include "catalog/public.h"
+#include "core/public.h"
 #include "create/backfill.h"
 #include "create/base_table.h"
-#include "create/drop.h"
-#include "partitions/public.h"
+#include "create/defer.h"
 #include "create/dependencies.h"
-#include "maintenance/public.h"
+#include "create/drop.h"
 #include "create/online.h"
-#include "core/public.h"
+#include "create/server_tables.h"
+#include "deferred/public.h"
+#include "maintenance/public.h"
+#include "partitions/public.h"
+#include "shard/public.h"
 
 namespace index_table {
 namespace {
@@ -22,6 +26,7 @@ struct CreateArguments {
     char *identity;  // null: the primary key
     int32 partitions;
     char *tablespace; // null: the default
+    List *servers;    // OIDs of those that the partitions are on; NIL: on this one
 };
 
 char *TextArgument(FunctionCallInfo fcinfo, int i) {
@@ -33,6 +38,31 @@ char *RequiredText(FunctionCallInfo fcinfo, int i, const char *name) {
         ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
                         errmsg("argument %s of index_table.create() must not be null", name)));
     return TextArgument(fcinfo, i);
+}
+
+[[noreturn]] void RaiseNotOnServers(const char *what, const char *hint) {
+    ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+                    errmsg("an index table on servers cannot %s", what), errhint("%s", hint)));
+}
+
+// What index tables on servers cannot do.
+void CheckOnServers(const CreateArguments &arguments) {
+    if (arguments.options.is_deferrable)
+        RaiseNotOnServers("have a deferrable key", "Leave is_deferrable out, or servers.");
+    if (arguments.options.is_deferred)
+        RaiseNotOnServers("be maintained deferred",
+                          "Use maintenance => 'immediate', or leave servers out.");
+    if (arguments.tablespace)
+        RaiseNotOnServers("be in a tablespace of this one",
+                          "On its servers it is in the default tablespace of the role that "
+                          "connects: ALTER ROLE ... SET default_tablespace there.");
+    if (arguments.partitions < list_length(arguments.servers))
+        ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+                        errmsg("%d partitions are too few for %d servers", arguments.partitions,
+                               list_length(arguments.servers)),
+                        errhint("Choose some for each server: partitions => %d. Later they can be "
+                                "moved, and not divided.",
+                                4 * list_length(arguments.servers))));
 }
 
 CreateArguments ReadArguments(FunctionCallInfo fcinfo) {
@@ -68,17 +98,17 @@ CreateArguments ReadArguments(FunctionCallInfo fcinfo) {
                         errhint("Name them: include => 'column, column'.")));
     arguments.options.is_deferred = ParseMaintenance(RequiredText(fcinfo, 8, "maintenance"));
     CheckOptions(arguments.options);
+    if (char *servers = TextArgument(fcinfo, 14))
+        arguments.servers = ParseServers(servers);
     if (arguments.partitions < 0 || arguments.partitions > 1024)
         ereport(ERROR,
                 (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
                  errmsg("partitions must be between 0 and 1024, not %d", arguments.partitions),
                  errhint("0 makes an index table that is not partitioned.")));
+    if (arguments.servers != NIL)
+        CheckOnServers(arguments);
     return arguments;
 }
-
-} // namespace
-
-namespace {
 
 void CheckLeaves(Relation base, List *leaves, char persistence) {
     ListCell *cell;
@@ -92,10 +122,6 @@ void CheckLeaves(Relation base, List *leaves, char persistence) {
                                     "alike.")));
     }
 }
-
-} // namespace
-
-namespace {
 
 // The constraint behind a deferrable key is PostgreSQL's, which orders and compares in default
 // ways.
@@ -271,6 +297,17 @@ Oid CreateStorage(Relation base, const CreateArguments &arguments, const IndexTa
         char label[16];
         snprintf(label, sizeof(label), "p%d", i);
         char *partition = ChooseRelationName(name, nullptr, label, schema, false);
+        if (arguments.servers != NIL) {
+            CreateForeignPartition(
+                {.schema = get_namespace_name(schema),
+                 .name = partition,
+                 .parent = qualified,
+                 .columns = taken,
+                 .modulus = arguments.partitions,
+                 .remainder = i,
+                 .server = list_nth_oid(arguments.servers, i % list_length(arguments.servers))});
+            continue;
+        }
         RunStatement(
             psprintf("CREATE %sTABLE %s PARTITION OF %s FOR VALUES WITH (MODULUS %d, REMAINDER "
                      "%d) USING heap%s%s",
@@ -281,6 +318,32 @@ Oid CreateStorage(Relation base, const CreateArguments &arguments, const IndexTa
     return get_relname_relid(name, schema);
 }
 
+// Before writers are locked out, who need not wait for shards, nor for connections to them. A
+// partition that comes after that is asked for before it is loaded.
+void CheckIsCaptured(Oid base) {
+    ListCell *cell;
+    OwnerContext owner = EnterOwner(RelationOwner(base));
+    foreach (cell, FindLeaves(base, NoLock)) {
+        Oid leaf = lfirst_oid(cell);
+        LockRelationOid(leaf, AccessShareLock);
+        bool is_there = SearchSysCacheExists1(RELOID, ObjectIdGetDatum(leaf));
+        if (is_there && IsForeign(leaf) && !HasOutbox(leaf))
+            ereport(
+                ERROR,
+                (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+                 errmsg("cannot create an index table over \"%s\" concurrently",
+                        get_rel_name(base)),
+                 errdetail("Foreign table \"%s\" is not captured on its server: its rows are not "
+                           "seen under the same snapshot as the changes made meanwhile.",
+                           get_rel_name(leaf)),
+                 errhint("Use index_table.create(), or run there: CREATE EXTENSION IF NOT EXISTS "
+                         "index_table; SELECT index_table.capture(%s);",
+                         quote_literal_cstr(RemoteName(leaf)))));
+        UnlockRelationOid(leaf, AccessShareLock); // see LockOutWriters()
+    }
+    LeaveOwner(owner);
+}
+
 Oid Create(const CreateArguments &arguments, bool concurrently) {
     if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(arguments.base)))
         RaiseDropped(arguments.base);
@@ -289,8 +352,14 @@ Oid Create(const CreateArguments &arguments, bool concurrently) {
         aclcheck_error(ACLCHECK_NOT_OWNER, get_relkind_objtype(get_rel_relkind(arguments.base)),
                        get_rel_name(arguments.base));
     FlushChanges();
-    if (concurrently)
+    if (arguments.servers != NIL)
+        ForgetServerTables(); // what was left may be in the way
+    if (concurrently && arguments.servers != NIL)
+        RaiseNotOnServers("be created concurrently", "Use index_table.create().");
+    if (concurrently) {
+        CheckIsCaptured(arguments.base);
         LockOutWriters(arguments.base);
+    }
     Relation base = OpenRelation(arguments.base, ShareRowExclusiveLock);
     CheckBase(base);
     CheckTableNotInUse(base, "create an index table over");
@@ -298,14 +367,9 @@ Oid Create(const CreateArguments &arguments, bool concurrently) {
     char persistence =
         leaves != NIL ? get_rel_persistence(linitial_oid(leaves)) : RELPERSISTENCE_PERMANENT;
     CheckLeaves(base, leaves, persistence);
-    if (concurrently && HasForeign(leaves))
-        ereport(ERROR,
-                (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-                 errmsg("cannot create an index table over \"%s\" concurrently",
-                        RelationGetRelationName(base)),
-                 errdetail("Some of it is in foreign tables, whose rows are not seen under the "
-                           "same snapshot as the changes made meanwhile."),
-                 errhint("Use index_table.create().")));
+    if (arguments.servers != NIL && persistence != RELPERSISTENCE_PERMANENT)
+        RaiseNotOnServers("follow an unlogged table",
+                          "Use ALTER TABLE ... SET LOGGED, or leave servers out.");
 
     // Names in key and predicate are the caller's; functions in them run with the owner's rights.
     OwnerContext owner;
@@ -335,6 +399,9 @@ Oid Create(const CreateArguments &arguments, bool concurrently) {
                                 RelationGetRelationName(base),
                                 GetUserNameFromId(base->rd_rel->relowner, false))));
 
+    ListCell *cell;
+    foreach (cell, arguments.servers)
+        CheckServer(GetForeignServer(lfirst_oid(cell)), base->rd_rel->relowner);
     owner = EnterOwner(base->rd_rel->relowner);
     IndexTable *table = MakeIndexTable(base, definition, TableState::Built);
     if (table->group_count() > INDEX_MAX_KEYS)
@@ -342,9 +409,11 @@ Oid Create(const CreateArguments &arguments, bool concurrently) {
                         errmsg("key and identity of an index table have %d columns, at most %d can "
                                "be indexed",
                                table->group_count() - 1, INDEX_MAX_KEYS - 1)));
-    ListCell *cell;
     if (arguments.options.is_deferred)
-        CheckMayDefer(arguments.base, arguments.options.is_unique, leaves);
+        CheckMayDefer(table, leaves);
+    // What is built concurrently learns of changes by the row trigger, or by queues of shards.
+    if (concurrently)
+        definition.options.is_deferred = false;
     foreach (cell, leaves)
         if (IsForeign(lfirst_oid(cell)))
             CheckShard(base, table, lfirst_oid(cell));
@@ -359,11 +428,16 @@ Oid Create(const CreateArguments &arguments, bool concurrently) {
     // As the caller: partitions may belong to roles whose rights the owner has not, but a
     // superuser.
     LeaveOwner(owner);
-    EnsureTriggers(arguments.base, !arguments.options.is_deferred || HasImmediate(arguments.base));
+    bool has_queue = definition.options.is_deferred && !HasForeign(leaves);
+    TriggerNeeds needs = FindTriggerNeeds(arguments.base);
+    AddTriggerNeeds(&needs, definition.options, has_queue);
+    EnsureTriggers(arguments.base, needs);
     owner = EnterOwner(RelationOwner(arguments.base));
     base = relation_open(arguments.base, NoLock);
     if (concurrently)
         definition.log = CreateLog(relid);
+    if (has_queue)
+        definition.queue = CreateQueue(table);
     StoreDefinition(definition);
     // What is stored is what is filled in, and kept: built from it.
     table = MakeIndexTable(base, *ReadDefinition(relid), TableState::Built);
@@ -371,6 +445,9 @@ Oid Create(const CreateArguments &arguments, bool concurrently) {
         Backfill(base, table, progress);
     InsertDefinition(definition, TableState::Built);
     RecordDependencies(table);
+    EnsureConstraintName(relid);
+    if (has_queue)
+        EnsureIdentityIndex(table, PositionsOf(table));
     EndProgress(progress);
     LeaveOwner(owner);
     relation_close(base, NoLock);
@@ -393,6 +470,7 @@ void Drop(Oid relid) {
     if (is_last)
         find_all_inheritors(base, AccessExclusiveLock, nullptr);
     LockRelationOid(relid, AccessExclusiveLock);
+    RemoveConstraintName(relid);
     ObjectAddress address;
     ObjectAddressSet(address, RelationRelationId, relid);
     performDeletion(&address, DROP_RESTRICT, 0);
@@ -463,8 +541,12 @@ SQL_FUNCTION(index_table_drop) {
 SQL_FUNCTION(index_table_create_concurrently) {
     PreventCommandDuringRecovery("index_table.create_concurrently()");
     CheckMayCommit(fcinfo, "index_table.create_concurrently()");
-    Oid index_table = Create(ReadArguments(fcinfo), true);
+    CreateArguments arguments = ReadArguments(fcinfo);
+    Oid index_table = Create(arguments, true);
     AdviseToPreload();
     BuildConcurrently(index_table);
+    if (arguments.options.is_deferred)
+        if (const IndexTable *table = FindIndexTable(index_table))
+            DeferGently(table);
     PG_RETURN_VOID();
 }

@@ -14,21 +14,13 @@ List *ListRelations(const IndexTable *table) {
 }
 
 bool HasDependencies(Oid index_table, Oid base) {
-    Relation depend = table_open(DependRelationId, AccessShareLock);
-    ScanKeyData keys[2];
-    ScanKeyInit(&keys[0], Anum_pg_depend_classid, BTEqualStrategyNumber, F_OIDEQ,
-                ObjectIdGetDatum(RelationRelationId));
-    ScanKeyInit(&keys[1], Anum_pg_depend_objid, BTEqualStrategyNumber, F_OIDEQ,
-                ObjectIdGetDatum(index_table));
-    SysScanDesc scan = systable_beginscan(depend, DependDependerIndexId, true, nullptr, 2, keys);
     bool found = false;
-    while (HeapTuple tuple = systable_getnext(scan)) {
-        Form_pg_depend form = reinterpret_cast<Form_pg_depend>(GETSTRUCT(tuple));
-        found = found || (form->objsubid == 0 && form->refclassid == RelationRelationId &&
-                          form->refobjid == base && form->refobjsubid == 0);
-    }
-    systable_endscan(scan);
-    table_close(depend, AccessShareLock);
+    ForEachDependency(RelationRelationId, index_table, AccessShareLock,
+                      [&](Relation, HeapTuple, Form_pg_depend form) {
+                          found = found ||
+                                  (form->objsubid == 0 && form->refclassid == RelationRelationId &&
+                                   form->refobjid == base && form->refobjsubid == 0);
+                      });
     return found;
 }
 
@@ -107,25 +99,15 @@ void RecordDependencies(const IndexTable *table) {
 
 void ForgetDependencies(const IndexTable *table, List *columns) {
     Assert(IsKnown(table));
-    Relation depend = table_open(DependRelationId, RowExclusiveLock);
     ListCell *cell;
-    foreach (cell, ListRelations(table)) {
-        ScanKeyData keys[2];
-        ScanKeyInit(&keys[0], Anum_pg_depend_classid, BTEqualStrategyNumber, F_OIDEQ,
-                    ObjectIdGetDatum(RelationRelationId));
-        ScanKeyInit(&keys[1], Anum_pg_depend_objid, BTEqualStrategyNumber, F_OIDEQ,
-                    ObjectIdGetDatum(lfirst_oid(cell)));
-        SysScanDesc scan =
-            systable_beginscan(depend, DependDependerIndexId, true, nullptr, 2, keys);
-        while (HeapTuple tuple = systable_getnext(scan)) {
-            Form_pg_depend form = reinterpret_cast<Form_pg_depend>(GETSTRUCT(tuple));
-            if (form->refclassid == RelationRelationId && form->refobjid == table->base &&
-                (columns == NIL || list_member_int(columns, form->refobjsubid)))
-                CatalogTupleDelete(depend, &tuple->t_self);
-        }
-        systable_endscan(scan);
-    }
-    table_close(depend, RowExclusiveLock);
+    foreach (cell, ListRelations(table))
+        ForEachDependency(RelationRelationId, lfirst_oid(cell), RowExclusiveLock,
+                          [&](Relation depend, HeapTuple tuple, Form_pg_depend form) {
+                              if (form->refclassid == RelationRelationId &&
+                                  form->refobjid == table->base &&
+                                  (columns == NIL || list_member_int(columns, form->refobjsubid)))
+                                  CatalogTupleDelete(depend, &tuple->t_self);
+                          });
     CommandCounterIncrement();
 }
 

@@ -1,11 +1,11 @@
 #include "create/drop.h"
 
-#include "create/online.h"
 #include "catalog/public.h"
+#include "create/online.h"
+#include "deferred/public.h"
 #include "partitions/public.h"
 
 namespace index_table {
-
 namespace {
 
 // A transaction that has just ended lets go of its locks one after the other.
@@ -25,6 +25,7 @@ bool LockSoon(Oid relid) {
 void ForgetIndexTable(Oid index_table, Oid base) {
     // Where it was restored from a dump, nothing but the definition says whose log it is.
     DropLog(RecordedLog(index_table));
+    DropQueue(index_table, RecordedQueue(index_table));
     DeleteDefinition(index_table);
     if (ListIndexTables(base) != NIL)
         return;
@@ -46,6 +47,7 @@ void ForgetIndexTable(Oid index_table, Oid base) {
     foreach (cell, relations) {
         DropTrigger(lfirst_oid(cell), kStatementTrigger);
         DropTrigger(lfirst_oid(cell), kRowTrigger);
+        DropQueueTriggers(lfirst_oid(cell));
     }
 }
 

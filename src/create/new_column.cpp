@@ -1,10 +1,11 @@
 // ADD COLUMN on the base table of a denormalized index table.
-#include "create/verify.h"
-#include "partitions/public.h"
-#include "create/dependencies.h"
-#include "maintenance/public.h"
 #include "catalog/public.h"
 #include "core/public.h"
+#include "create/dependencies.h"
+#include "create/server_tables.h"
+#include "create/verify.h"
+#include "maintenance/public.h"
+#include "partitions/public.h"
 
 namespace index_table {
 namespace {
@@ -66,6 +67,8 @@ void CopyNewColumn(Oid base_oid, const char *name) {
         if (!table || table->options.strategy != Strategy::Denormalized)
             continue;
         CheckIsComplete(table);
+        if (table->on_servers && table->state == TableState::Damaged)
+            CheckIsTrusted(table);
         if (!AppendIncludedColumn(relid, attno))
             continue;
         char *missing = MissingValue(base, attno);
@@ -83,6 +86,8 @@ void CopyNewColumn(Oid base_oid, const char *name) {
             ExecuteUnguarded(psprintf("ALTER TABLE %s ALTER COLUMN %s DROP DEFAULT",
                                       QualifiedName(relid), quote_identifier(copy)));
         table = FindIndexTable(relid);
+        if (table->on_servers)
+            AddServerColumn(table, copy, missing);
         RecordCopyDependency(table, table->include[table->include_count - 1]);
         // Values that were computed row by row: the base table was rewritten, so is this. And those
         // that rows of foreign tables have had all the time.

@@ -1,12 +1,14 @@
 #include "create/online.h"
 
 #include "catalog/public.h"
-#include "create/backfill.h"
-#include "create/verify.h"
-#include "partitions/public.h"
-#include "maintenance/public.h"
-#include "create/reload.h"
 #include "core/public.h"
+#include "create/backfill.h"
+#include "create/online_rows.h"
+#include "create/reload.h"
+#include "create/verify.h"
+#include "maintenance/public.h"
+#include "partitions/public.h"
+#include "shard/public.h"
 
 namespace index_table {
 namespace {
@@ -15,6 +17,9 @@ namespace {
 constexpr int64 kFewChanges = 1000;
 constexpr int kMaxRounds = 20;
 constexpr int kRetryDelay = 100;
+// Where rows of shards are read one shard after the other, one that goes from one to another may be
+// seen twice: so often is it looked again before its key repeats.
+constexpr int kMaxTries = 10;
 
 constinit int build_delay = 0; // milliseconds between transactions
 
@@ -105,27 +110,47 @@ int32 LoggedNumber(const LogReader &reader, const IndexTable *table) {
     return DatumGetInt32(reader.values[table->partition_position()]);
 }
 
-// Carries what the snapshot sees in the log of partitions that are loaded into the index table;
-// returns how many changes that were. Then loaded partitions are there as the snapshot sees them.
-int64 Replay(const IndexTable *table, Snapshot snapshot) {
+// Rows of foreign partitions: those of the log stay there; are read again; or those too that are
+// queued on their servers.
+enum class Rows { Left, Logged, Queued };
+
+struct Replayed {
+    int64 changes;
+    bool is_all; // else a shard has changes that must be drained
+};
+
+// Carries what the snapshot sees in the log of partitions that are loaded into the index table.
+// Then loaded partitions are there as the snapshot sees them, foreign ones as they were later. With
+// `at_once` nothing is written before everything is known: a key may go from one row to another.
+Replayed Replay(const IndexTable *table, Snapshot snapshot, Rows rows, bool at_once = false) {
     // After the snapshot: it sees no changes of partitions that joined later, and those that left
     // have none that matter.
     NumberSet live = MakeNumberSet(ListLiveNumbers(table->base));
-    NumberSet loaded = MakeNumberSet(ListLoadedPartitions(table->relid));
+    List *loaded_numbers = ListLoadedPartitions(table->relid);
+    NumberSet loaded = MakeNumberSet(loaded_numbers);
+    ForeignRows foreign = {.table = table};
+    if (rows != Rows::Left)
+        foreign = BeginForeignRows(table, loaded_numbers);
     EntryCollector collector = BeginCollecting(table);
+    HoldChanges(collector.buffer);
     LogReader reader = BeginReadingLog(table, snapshot);
     while (ReadLogged(&reader)) {
         int32 number = LoggedNumber(reader, table);
         bool is_live = live.Has(number);
         if (is_live && !loaded.Has(number)) // its turn comes
             continue;
-        if (is_live)
+        if (is_live && reader.is_row && rows == Rows::Left)
+            continue;
+        if (is_live && reader.is_row)
+            AddLogged(&foreign, number, reader);
+        else if (is_live)
             CollectChange(&collector, reader.values, reader.nulls, reader.kind);
         RemoveLogged(&reader);
     }
     EndReadingLog(&reader);
-    ApplyChanges(collector.buffer);
-    return collector.count;
+    bool is_all = rows != Rows::Queued || AddQueued(&foreign);
+    int64 foreign_rows = ApplyForeignRows(foreign, at_once, &collector);
+    return {.changes = collector.count + foreign_rows, .is_all = is_all};
 }
 
 // --- Indexes -----------------------------------------------------------------
@@ -192,7 +217,7 @@ bool HasIndexes(Oid relid) {
 void EnterPartition(Relation base, const IndexTable *table, Oid leaf, Snapshot snapshot) {
     constexpr long kBatchRows = 10000;
     // A row that has moved here from another partition may have left its unique key there.
-    Replay(table, snapshot);
+    Replay(table, snapshot, Rows::Left);
     OwnerContext owner = EnterOwner(RelationOwner(leaf));
     BoundPlan plan = PrepareBound(RecomputationQuery(base, table, 0, leaf), table, 0);
     PushActiveSnapshot(snapshot);
@@ -232,6 +257,9 @@ bool LoadNext(Oid relid) {
     table = Reopen(relid);
     Relation base = relation_open(table->base, AccessShareLock);
     OwnerContext owner = EnterOwner(base->rd_rel->relowner);
+    // Before its rows are seen: what changes after that is queued.
+    if (IsForeign(leaf))
+        CheckHasOutbox(leaf);
     Progress *progress = BeginProgress(table->base, relid, AccessShareLock);
     Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
     TrimLog(table, number, snapshot);
@@ -257,21 +285,92 @@ bool LoadNext(Oid relid) {
 
 // --- Catching up -------------------------------------------------------------
 
-int64 CatchUp(Oid relid) {
+bool KeepsUnique(const IndexTable *table) {
+    return table->options.is_unique && RolesOf(table).keeps_unique;
+}
+
+Replayed CatchUp(Oid relid, Rows rows) {
     const IndexTable *table = Reopen(relid);
+    LockRelationOid(table->base, AccessShareLock);
+    table = Reopen(relid);
+    MemoryContext memory =
+        AllocSetContextCreate(CurrentMemoryContext, "index_table replay", ALLOCSET_DEFAULT_SIZES);
+    MemoryContext caller = MemoryContextSwitchTo(memory);
     OwnerContext owner = EnterOwner(RelationOwner(table->base));
     Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
-    int64 changes = Replay(table, snapshot);
+    Replayed replayed = Replay(table, snapshot, rows, KeepsUnique(table));
     UnregisterSnapshot(snapshot);
     LeaveOwner(owner);
-    return changes;
+    MemoryContextSwitchTo(caller);
+    MemoryContextDelete(memory);
+    return replayed;
+}
+
+bool HasForeignPartitions(Oid relid) {
+    return HasForeign(ListPartitions(Reopen(relid)->base));
+}
+
+// The same where a key that repeats may be one that a row has taken from one shard to another while
+// they were read: false then, and nothing has changed.
+bool TryToCatchUp(Oid relid, Rows rows, Replayed *replayed) {
+    if (!HasForeignPartitions(relid)) {
+        *replayed = CatchUp(relid, rows);
+        return true;
+    }
+    return TryInSubtransaction([&] { *replayed = CatchUp(relid, rows); },
+                               [](const ErrorData *error) {
+                                   return error->sqlerrcode == ERRCODE_UNIQUE_VIOLATION;
+                               }) == nullptr;
+}
+
+// Has what shards have queued in the log, and creates what their rows are found by.
+void DrainShards(Oid relid) {
+    if (!HasForeignPartitions(relid))
+        return;
+    DrainForeign(Reopen(relid)->base);
+    const IndexTable *table = Reopen(relid);
+    LockRelationOid(table->base, AccessShareLock);
+    table = Reopen(relid);
+    OwnerContext owner = EnterOwner(RelationOwner(table->base));
+    PrepareForeign(table);
+    LeaveOwner(owner);
+    Commit();
 }
 
 void CatchUpAndCommit(Oid relid) {
     for (int round = 0; round < kMaxRounds; round++) {
-        int64 changes = CatchUp(relid);
+        DrainShards(relid);
+        Replayed replayed = {};
+        bool is_done = TryToCatchUp(relid, Rows::Logged, &replayed);
         Commit();
-        if (changes <= kFewChanges)
+        if (is_done && replayed.changes <= kFewChanges)
+            break;
+        if (!is_done)
+            Wait(kRetryDelay);
+    }
+}
+
+// In the transaction that makes a key unique: rows of shards were read at different times, one
+// after the other, and a key that has gone from one to another meanwhile may be there twice. Those
+// rows are read again; what is there twice after that is so in the base table.
+void ResolveDuplicates(Oid relid) {
+    if (!HasForeignPartitions(relid))
+        return;
+    for (int i = 0; i < kMaxTries; i++) {
+        CatchUp(relid, Rows::Left);
+        CommandCounterIncrement();
+        const IndexTable *table = Reopen(relid);
+        OwnerContext owner = EnterOwner(RelationOwner(table->base));
+        ForeignRows rows = BeginForeignRows(table, ListLoadedPartitions(relid));
+        bool is_done = AddDuplicates(&rows) == 0;
+        if (!is_done) {
+            EntryCollector collector = BeginCollecting(table);
+            ApplyForeignRows(rows, true, &collector);
+            CommandCounterIncrement();
+            Wait(kRetryDelay); // for the transactions that move them
+        }
+        LeaveOwner(owner);
+        if (is_done)
             break;
     }
 }
@@ -288,7 +387,8 @@ void Index(Oid relid) {
         Commit();
         CatchUpAndCommit(relid);
         // In the transaction of the index: keys are unique in what one snapshot sees.
-        CatchUp(relid);
+        CatchUp(relid, Rows::Logged);
+        ResolveDuplicates(relid);
         table = Reopen(relid);
     }
     OwnerContext owner = EnterOwner(RelationOwner(table->base));
@@ -307,8 +407,8 @@ void Index(Oid relid) {
 
 // With writers locked out: what is left of the log, and the end of it. False where a partition came
 // meanwhile, which is to be loaded first, or somebody reads the log: writers must not wait for
-// that.
-bool Complete(Oid relid, Oid base) {
+// that. `is_last`: then a key that repeats is an error.
+bool Complete(Oid relid, Oid base, bool is_last) {
     LockOutWriters(base); // without a snapshot, for which others may wait
     const IndexTable *table = Reopen(relid);
     Oid leaf;
@@ -321,10 +421,19 @@ bool Complete(Oid relid, Oid base) {
         foreach (cell, find_all_inheritors(relid, NoLock, nullptr))
             if (!ConditionalLockRelationOid(lfirst_oid(cell), AccessExclusiveLock))
                 return false;
-    CatchUp(relid);
+    // Whoever has written to shards through this server has committed there.
+    Replayed replayed = {};
+    if (is_last)
+        replayed = CatchUp(relid, Rows::Queued);
+    else if (!TryToCatchUp(relid, Rows::Queued, &replayed))
+        return false;
+    if (!replayed.is_all)
+        return false;
+    table = Reopen(relid);
     OwnerContext owner = EnterOwner(RelationOwner(table->base));
     Oid log = table->log;
     SetLog(relid, InvalidOid);
+    EnsureConstraintName(relid);
     ForgetLoadedPartitions(relid);
     DropLog(log);
     LeaveOwner(owner);
@@ -347,15 +456,6 @@ void LockOutWriters(Oid base) {
     }
     LockRelationOid(base, ShareRowExclusiveLock);
     find_all_inheritors(base, ShareRowExclusiveLock, nullptr);
-}
-
-void CheckMayCommit(FunctionCallInfo fcinfo, const char *procedure) {
-    bool may_commit = fcinfo->context && IsA(fcinfo->context, CallContext) &&
-                      !reinterpret_cast<CallContext *>(fcinfo->context)->atomic;
-    if (!may_commit)
-        ereport(ERROR, (errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
-                        errmsg("%s cannot be called in a transaction block", procedure),
-                        errhint("It commits several times: CALL it by itself.")));
 }
 
 Oid CreateLog(Oid index_table) {
@@ -405,14 +505,14 @@ void BuildConcurrently(Oid relid) {
     LockRelationIdForSession(&lock, ShareUpdateExclusiveLock);
     Commit();
     Oid base = Reopen(relid)->base;
-    for (;;) {
+    for (int tries = 1;; tries++) {
         while (LoadNext(relid))
             Commit();
         Commit();
         Index(relid);
         Commit();
         CatchUpAndCommit(relid);
-        bool complete = Complete(relid, base);
+        bool complete = Complete(relid, base, tries >= kMaxTries);
         Commit();
         if (complete)
             break;
@@ -437,8 +537,8 @@ void CheckMayStartOver(const IndexTable *table, bool keeps_unique) {
                                 "on it as on any table.")));
 }
 
-// In one transaction, while writers wait: rows of foreign tables are not seen under the snapshot
-// of a log.
+// In one transaction, while writers wait: where rows of foreign tables are not seen under the
+// snapshot of a log, and where a key must be unique meanwhile.
 void RebuildAtOnce(const IndexTable *table) {
     CheckMayStartOver(table, false);
     Oid relid = table->relid;
@@ -456,6 +556,21 @@ void RebuildAtOnce(const IndexTable *table) {
     RecordBuild(relid);
     LeaveOwner(owner);
     relation_close(base, NoLock);
+}
+
+bool MustRebuildAtOnce(const IndexTable *table) {
+    if (table->on_servers)
+        return true;
+    List *leaves = ListPartitions(table->base);
+    if (!HasForeign(leaves))
+        return false;
+    if (table->options.is_unique)
+        return true;
+    OwnerContext owner = EnterOwner(RelationOwner(table->base));
+    Oid leaf;
+    bool are_captured = AreCaptured(leaves, &leaf);
+    LeaveOwner(owner);
+    return !are_captured;
 }
 
 // One that was being built when it was dumped: what has arrived of it is not taken at its word.
@@ -525,7 +640,8 @@ SQL_FUNCTION(index_table_rebuild) {
         RepairIndexTable(table);
         PG_RETURN_VOID();
     }
-    if (!OidIsValid(table->log) && HasForeign(ListPartitions(table->base))) {
+    // What is built concurrently learns of changes by the row trigger, or by queues of shards.
+    if (!OidIsValid(table->log) && (OidIsValid(table->queue) || MustRebuildAtOnce(table))) {
         RebuildAtOnce(table);
         PG_RETURN_VOID();
     }

@@ -5,14 +5,15 @@
 // then come the indexes, then the log again and again until little is left of it, and that little
 // under a lock that keeps writers out. A unique index comes after the log has been replayed once.
 // Whatever interrupts this, what has been committed is true, and rebuild() goes on from there.
+//
+// Rows of foreign partitions are not seen under a snapshot of this server. Where they are captured
+// on theirs, all their changes are queued there, and drains leave in the log which rows they were:
+// those are read again, and once more at the end, under the lock, with those that are still queued.
 #pragma once
 
 #include "catalog/public.h"
 
 namespace index_table {
-
-// Raises 25001 where a procedure cannot commit: called in a transaction block or a function.
-void CheckMayCommit(FunctionCallInfo fcinfo, const char *procedure);
 
 // Takes ShareRowExclusiveLock on a base table and everything below it. While it waits for somebody
 // who has written to a partition, it holds nothing: whoever did may come to write to the base

@@ -6,8 +6,11 @@
 
 #include "create/base_table.h"
 #include "create/dependencies.h"
+#include "create/defer.h"
 #include "create/drop.h"
 #include "create/new_column.h"
 #include "create/online.h"
+#include "create/online_rows.h"
 #include "create/reload.h"
 #include "create/restored.h"
+#include "create/verify.h"

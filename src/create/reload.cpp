@@ -2,9 +2,10 @@
 
 #include "catalog/public.h"
 #include "create/backfill.h"
-#include "partitions/public.h"
 #include "create/dependencies.h"
+#include "deferred/public.h"
 #include "maintenance/public.h"
+#include "partitions/public.h"
 
 namespace index_table {
 
@@ -129,6 +130,8 @@ bool UsesColumn(const IndexTable *table, AttrNumber attno) {
 const char *ObstacleToReload(const IndexTable *table) {
     const char *obstacle = nullptr;
     ListCell *cell;
+    if (table->on_servers)
+        return nullptr; // its tables are made anew
     foreach (cell, find_all_inheritors(table->relid, NoLock, nullptr)) {
         // Not to be kept: later it takes a stronger one.
         Relation rel = OpenRelation(lfirst_oid(cell), AccessShareLock);
@@ -144,7 +147,8 @@ const char *ObstacleToReload(const IndexTable *table) {
 
 void Empty(const IndexTable *table) {
     Assert(IsInOwnerOf(table->relid));
-    TruncateUnguarded(table->relid);
+    if (!table->on_servers) // what is on servers is made anew
+        TruncateUnguarded(table->relid);
     ForgetRetiredNumbers(table->relid, ListRetiredNumbers(table->relid));
 }
 
@@ -171,7 +175,7 @@ PendingChange *PrepareColumnChange(const Base *base, List *columns, const char *
         if (!is_used)
             continue;
         CheckIsComplete(table);
-        const char *obstacle = ObstacleToReload(table);
+        const char *obstacle = table->on_servers ? "is on servers" : ObstacleToReload(table);
         if (!obstacle && in_first && get_rel_relkind(table->relid) == RELKIND_PARTITIONED_TABLE)
             obstacle = "is partitioned by that column";
         if (obstacle)
@@ -222,10 +226,11 @@ void FollowColumnChange(const PendingChange *pending) {
     Invalidate(base_oid);
     foreach (cell, pending->changes) {
         const ColumnChange *change = static_cast<ColumnChange *>(lfirst(cell));
-        bool reload = is_rewritten || change->in_expression;
         const IndexTable *table = FindIndexTable(change->index_table);
         if (!table) // dropped by the same command
             continue;
+        // What is queued has the old types.
+        bool reload = is_rewritten || change->in_expression || OidIsValid(table->queue);
         if (reload)
             Empty(table);
         ChangeTypes(base, table, reload);
@@ -235,6 +240,8 @@ void FollowColumnChange(const PendingChange *pending) {
             Reload(base, table, progress);
             EndProgress(progress);
             RecordBuild(table->relid);
+            if (OidIsValid(table->queue))
+                RenewQueue(FindIndexTable(change->index_table));
         }
         table = FindIndexTable(change->index_table);
         ForgetDependencies(table, NIL);

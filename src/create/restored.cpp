@@ -1,9 +1,11 @@
 #include "create/restored.h"
 
+#include "catalog/public.h"
 #include "create/base_table.h"
 #include "create/dependencies.h"
-#include "catalog/public.h"
 #include "create/reload.h"
+#include "deferred/public.h"
+#include "maintenance/public.h"
 
 namespace index_table {
 namespace {
@@ -56,6 +58,16 @@ void CheckRelation(Oid relid, Oid base) {
                         errdetail("An index table belongs to the owner of its base table.")));
 }
 
+// What a queue held tells nobody whether all of it came along: pg_upgrade leaves nothing behind,
+// dumps may.
+TableState StateOf(const IndexTable *table) {
+    // Others may be writing to what they stand for: the database that was dumped.
+    if (table->on_servers && !IsBinaryUpgrade)
+        return TableState::Damaged;
+    bool has_queue = OidIsValid(table->queue) || LacksQueue(table);
+    return has_queue && !IsBinaryUpgrade ? TableState::Damaged : TableState::Restored;
+}
+
 } // namespace
 
 void RegisterRestored(Oid relid) {
@@ -80,8 +92,10 @@ void RegisterRestored(Oid relid) {
         CheckRelation(table->log, definition->base);
         CheckColumns(base, table, table->log, 1);
     }
-    InsertDefinition(*definition, TableState::Restored);
+    InsertDefinition(*definition, StateOf(table));
     RecordDependencies(table);
+    EnsureConstraintName(relid);
+    AdoptQueue(table);
     LeaveOwner(owner);
     relation_close(base, NoLock);
 }

@@ -4,9 +4,12 @@
 // together, grouped by key, partition number and identity. A group is in order when it has as many
 // of the one as of the other, and the same copies.
 #include "catalog/public.h"
-#include "partitions/public.h"
-#include "maintenance/public.h"
 #include "core/public.h"
+#include "create/server_tables.h"
+#include "deferred/public.h"
+#include "global/public.h"
+#include "maintenance/public.h"
+#include "partitions/public.h"
 #include "shard/public.h"
 
 namespace index_table {
@@ -40,9 +43,29 @@ char *JsonObject(Relation rel, const IndexTable *table, std::span<const int> pos
     return sql.data;
 }
 
+// A condition that leaves out groups of rows that are queued.
+char *NotQueued(const IndexTable *table) {
+    StringInfoData arrays, condition;
+    initStringInfo(&arrays);
+    initStringInfo(&condition);
+    for (int i = 0; i < table->identity_count; i++) {
+        int position = table->identity[i].position;
+        TypeCacheEntry *type = lookup_type_cache(table->types[position], TYPECACHE_EQ_OPR);
+        appendStringInfo(&arrays, "%sunnest(identity_%d) AS i%d", i ? ", " : "", i + 1, i + 1);
+        appendStringInfo(&condition, "%sq.i%d %s v.c%d", i ? " AND " : "", i + 1,
+                         OperatorName(type->eq_opr), position + 1);
+    }
+    return psprintf(" AND NOT EXISTS (SELECT FROM (SELECT %s FROM %s) AS q WHERE %s)", arrays.data,
+                    QualifiedName(table->queue), condition.data);
+}
+
+// Whether rows count whose changes are queued: the index table may not have learned of them yet.
+enum class Queued { LeftOut, Compared };
+
 // One row for each stored or recomputed entry of a group that is not in order. Entries of a
 // partition that is about to be detached are there for older snapshots.
-char *ComparisonQuery(Relation base, Relation rel, const IndexTable *table, int64 ticket) {
+char *ComparisonQuery(Relation base, Relation rel, const IndexTable *table, int64 ticket,
+                      Queued queued) {
     StringInfoData columns, group, stored, sql;
     initStringInfo(&columns);
     initStringInfo(&group);
@@ -79,16 +102,18 @@ char *ComparisonQuery(Relation base, Relation rel, const IndexTable *table, int6
         "pg_catalog.pg_partition_ancestors(p.relation) AS a JOIN pg_catalog.pg_inherits AS i "
         "ON i.inhrelid OPERATOR(pg_catalog.=) a.relid WHERE i.inhdetachpending))) AS e) AS u "
         "WINDOW g AS (PARTITION BY %s)) AS v "
-        "WHERE entries <> expected OR imbalance <> 0",
+        "WHERE (entries <> expected OR imbalance <> 0)",
         key, identity, columns.data, group.data, columns.data,
         RecomputationQuery(base, table, ticket), stored.data, QualifiedName(table->relid),
         quote_identifier(ColumnName(rel, table, table->partition_position())), group.data);
+    if (queued == Queued::LeftOut && FindQueue(table))
+        appendStringInfoString(&sql, NotQueued(table));
     return sql.data;
 }
 
 // Runs the comparison under the latest snapshot and calls consume(row, descriptor) for each row.
 template <typename Consume>
-void Compare(Relation base, const IndexTable *table, Progress *progress, Phase phase,
+void Compare(Relation base, const IndexTable *table, Progress *progress, Phase phase, Queued queued,
              Consume consume) {
     Relation rel = table_open(table->relid, AccessShareLock);
     List *leaves = FindLeaves(table->base, AccessShareLock);
@@ -101,7 +126,7 @@ void Compare(Relation base, const IndexTable *table, Progress *progress, Phase p
     }
     StartCounting(progress, ListPartitions(table->base), static_cast<int64>(estimate));
     ReportPhase(progress, phase);
-    char *sql = ComparisonQuery(base, rel, table, progress->ticket);
+    char *sql = ComparisonQuery(base, rel, table, progress->ticket, queued);
     if (SPI_connect() != SPI_OK_CONNECT)
         elog(ERROR, "SPI_connect failed");
     BoundPlan plan = PrepareBound(sql, table, 0);
@@ -120,17 +145,14 @@ void Compare(Relation base, const IndexTable *table, Progress *progress, Phase p
     table_close(rel, NoLock);
 }
 
-} // namespace
-
-namespace {
-
 int64 CountProblems(Relation base, const IndexTable *table) {
     int64 problems = 0;
     Progress *progress = BeginProgress(table->base, table->relid, AccessShareLock);
-    Compare(base, table, progress, Phase::Verifying, [&](HeapTuple row, TupleDesc descriptor) {
-        bool isnull;
-        problems += DatumGetBool(SPI_getbinval(row, descriptor, kIsFirst, &isnull));
-    });
+    Compare(base, table, progress, Phase::Verifying, Queued::LeftOut,
+            [&](HeapTuple row, TupleDesc descriptor) {
+                bool isnull;
+                problems += DatumGetBool(SPI_getbinval(row, descriptor, kIsFirst, &isnull));
+            });
     EndProgress(progress);
     return problems;
 }
@@ -163,17 +185,69 @@ void RememberRow(RemovedEntries *removed, HeapTuple row, TupleDesc descriptor) {
     pfree(nulls);
 }
 
+// --- Global indexes ------------------------------------------------------------
+
+// A run over one, and what becomes of its problems.
+struct GlobalRun {
+    Progress *progress;
+    ReturnSetInfo *result; // null: they are counted alone
+    int64 problems;
+};
+
+// The row has no identity but its place.
+Datum DescribePlace(const ItemPointerData *row) {
+    char *text = psprintf("{\"ctid\": \"(%u,%u)\"}", ItemPointerGetBlockNumberNoCheck(row),
+                          ItemPointerGetOffsetNumberNoCheck(row));
+    return DirectFunctionCall1(jsonb_in, CStringGetDatum(text));
+}
+
+void PutGlobalProblem(void *state, const GlobalProblem &problem) {
+    auto *run = static_cast<GlobalRun *>(state);
+    run->problems++;
+    if (!run->result)
+        return;
+    Datum values[] = {CStringGetTextDatum(problem.kind), ObjectIdGetDatum(problem.partition),
+                      problem.key, DescribePlace(&problem.row)};
+    bool nulls[lengthof(values)] = {};
+    tuplestore_putvalues(run->result->setResult, run->result->setDesc, values, nulls);
+}
+
+void CountGlobalRows(void *state, int64 rows) {
+    ReportRows(static_cast<GlobalRun *>(state)->progress, rows);
+}
+
+// Returns the number of problems.
+int64 VerifyGlobal(const GlobalIndex &index, ReturnSetInfo *result) {
+    Oid base = IndexGetRelation(index.root, true);
+    if (!OidIsValid(base))
+        RaiseDropped(index.root);
+    LockRelationOid(base, AccessShareLock);
+    OwnerContext owner = EnterOwner(RelationOwner(base));
+    GlobalRun run = {.progress = BeginProgress(base, index.root, AccessShareLock),
+                     .result = result};
+    run.progress->rows_total = EstimateRows(index);
+    ReportPhase(run.progress, Phase::Verifying);
+    VerifyCalls calls = {.state = &run, .report = PutGlobalProblem, .count = CountGlobalRows};
+    VerifyGlobalIndex(index, calls);
+    EndProgress(run.progress);
+    LeaveOwner(owner);
+    return run.problems;
+}
+
 } // namespace
 
 int64 RepairEntries(Relation base, const IndexTable *table) {
     Assert(CheckRelationLockedByMe(base, ShareRowExclusiveLock, true) && IsInOwnerOf(table->base));
     Assert(AreLocked(FindLeaves(table->base, NoLock), ShareRowExclusiveLock));
     int64 problems = 0;
-    RequireNewSnapshots(table->base, FindLeaves(table->base, NoLock),
+    List *parts = table->on_servers ? find_inheritance_children(table->relid, NoLock) : NIL;
+    RequireNewSnapshots(table->base, list_concat(FindLeaves(table->base, NoLock), parts),
                         psprintf("repair index table \"%s\"", get_rel_name(table->relid)));
     Progress *progress = BeginProgress(table->base, table->relid, ShareRowExclusiveLock);
     EntryCollector collector = BeginCollecting(table);
-    EntryWriter *writer = OpenWriter(table, false, CurrentMemoryContext);
+    ServerRepair on_servers = {.table = table, .memory = CurrentMemoryContext};
+    EntryWriter *writer =
+        table->on_servers ? nullptr : OpenWriter(table, false, CurrentMemoryContext);
     // An entry that is written anew must not take references with it.
     RemovedEntries *removed = LockIfTriggersLook(table->relid) ? BeginRemoval(table) : nullptr;
     if (removed && writer)
@@ -184,24 +258,31 @@ int64 RepairEntries(Relation base, const IndexTable *table) {
         Datum location = SPI_getbinval(row, descriptor, kLocation, &isnull);
         if (!isnull) {
             Oid storage = DatumGetObjectId(SPI_getbinval(row, descriptor, kStorage, &isnull));
+            ItemPointer tid = reinterpret_cast<ItemPointer>(DatumGetPointer(location));
             if (writer)
-                DeleteStoredEntry(writer, storage,
-                                  reinterpret_cast<ItemPointer>(DatumGetPointer(location)));
+                DeleteStoredEntry(writer, storage, tid);
+            else if (table->on_servers)
+                RemoveLater(&on_servers, storage, tid);
             if (removed)
                 RememberRow(removed, row, descriptor);
             return;
         }
-        CollectEntry(&collector, row, descriptor, kEntry);
+        if (table->on_servers)
+            EnterLater(&on_servers, row, descriptor);
+        else
+            CollectEntry(&collector, row, descriptor, kEntry);
     };
     // Dead entries are no problems, but may hold a unique key.
     RemoveDeadEntries(table, removed);
-    Compare(base, table, progress, Phase::Repairing, consume);
+    Compare(base, table, progress, Phase::Repairing, Queued::Compared, consume);
     if (writer)
         CloseWriter(writer);
     EndCollecting(&collector);
+    RepairServerTables(&on_servers);
     if (removed)
         CheckAfterRepair(removed);
-    if (collector.count > 0)
+    ClearQueue(table); // what was in it has been compared
+    if (collector.count > 0 || on_servers.rows)
         RecordBuild(table->relid);
     EndProgress(progress);
     return problems;
@@ -217,21 +298,26 @@ int64 RepairIndexTable(const IndexTable *table) {
                                              ListPartitions(table->base)) != NIL;
     // Dead entries are no problems, but should go.
     RemovedEntries *removed = LockIfTriggersLook(relid) ? BeginRemoval(table) : nullptr;
-    SweepEntries(table, removed);
+    if (!table->on_servers) // they are swept below, under a snapshot there that may be repaired by
+        SweepEntries(table, removed);
     if (removed)
         CheckAfterRepair(removed);
     int64 problems = 0;
     // postgres_fdw reads under one snapshot until the transaction ends: what is looked at before
     // writers are locked out cannot be looked at again.
-    bool has_foreign = HasForeign(ListPartitions(table->base));
+    bool has_foreign = HasForeign(ListPartitions(table->base)) || table->on_servers;
     bool was_restored = table->state != TableState::Built;
-    if (has_strangers || has_foreign || was_restored || CountProblems(base, table) > 0) {
+    if (has_strangers || has_foreign || was_restored || LacksQueue(table) ||
+        CountProblems(base, table) > 0) {
         LockRelationOid(table->base, ShareRowExclusiveLock); // first, as writers do
         FindLeaves(table->base, ShareRowExclusiveLock);
         SettleForRepair(RelationGetRelid(base));
         problems = ReconcilePartitions(base);
+        EnsureQueue(GetIndexTable(relid));
         // The lock may have been waited for, and numbers given.
         problems += RepairEntries(base, GetIndexTable(relid));
+        if (was_restored && table->on_servers)
+            AdoptServerTables(GetIndexTable(relid));
         if (was_restored) {
             SetState(relid, TableState::Built);
             RecordBuild(relid);
@@ -247,6 +333,11 @@ int64 RepairIndexTable(const IndexTable *table) {
 using namespace index_table;
 
 SQL_FUNCTION(index_table_verify) {
+    if (std::optional<GlobalIndex> index = FindOwnGlobalIndex(PG_GETARG_OID(0))) {
+        InitMaterializedSRF(fcinfo, 0);
+        VerifyGlobal(*index, reinterpret_cast<ReturnSetInfo *>(fcinfo->resultinfo));
+        PG_RETURN_NULL();
+    }
     const IndexTable *table = LockIndexTable(GetOwnIndexTable(PG_GETARG_OID(0)), AccessShareLock);
     CheckIsComplete(table);
     if (table->state == TableState::Damaged)
@@ -257,9 +348,10 @@ SQL_FUNCTION(index_table_verify) {
     OwnerContext owner = EnterOwner(base->rd_rel->relowner);
     Progress *progress = BeginProgress(table->base, table->relid, AccessShareLock);
     int partition_column = kEntry + table->partition_position();
-    Compare(base, table, progress, Phase::Verifying, [&](HeapTuple row, TupleDesc descriptor) {
-        PutProblem(result, table->base, row, descriptor, partition_column);
-    });
+    Compare(base, table, progress, Phase::Verifying, Queued::LeftOut,
+            [&](HeapTuple row, TupleDesc descriptor) {
+                PutProblem(result, table->base, row, descriptor, partition_column);
+            });
     EndProgress(progress);
     LeaveOwner(owner);
     relation_close(base, NoLock);
@@ -269,6 +361,12 @@ SQL_FUNCTION(index_table_verify) {
 SQL_FUNCTION(index_table_repair) {
     PreventCommandDuringRecovery("index_table.repair()");
     PreventCommandIfReadOnly("index_table.repair()");
+    if (std::optional<GlobalIndex> index = FindOwnGlobalIndex(PG_GETARG_OID(0))) {
+        int64 problems = VerifyGlobal(*index, nullptr);
+        if (problems > 0)
+            RepairGlobalIndex(*index);
+        PG_RETURN_INT64(problems);
+    }
     const IndexTable *table = LockIndexTable(GetOwnIndexTable(PG_GETARG_OID(0)), AccessShareLock);
     CheckIsComplete(table);
     PG_RETURN_INT64(RepairIndexTable(table));

@@ -1,15 +1,16 @@
 // Event triggers: what DDL does to base tables, their partitions and index tables.
 #include "ddl/ddl.h"
 
-#include "create/public.h"
-#include "partitions/public.h"
-#include "maintenance/public.h"
 #include "catalog/public.h"
 #include "core/public.h"
+#include "create/public.h"
 #include "ddl/replication.h"
 #include "ddl/triggers.h"
 #include "drain/public.h"
+#include "global/public.h"
+#include "maintenance/public.h"
 #include "outbox/public.h"
+#include "partitions/public.h"
 
 namespace index_table {
 namespace {
@@ -133,12 +134,51 @@ void RefuseNewLayout(AlterTableStmt *statement, const IndexTable *table) {
     }
 }
 
+// The index table of which a relation is the queue, or a part of that; InvalidOid: none.
+Oid QueueOwner(Oid relid) {
+    if (!OidIsValid(relid) || !HasGuard(relid) || IsUnguarded())
+        return InvalidOid;
+    Oid owner = GuardedIndexTable(relid);
+    return OidIsValid(owner) && RecordedQueue(owner) == RootOf(relid) ? owner : InvalidOid;
+}
+
+[[noreturn]] void RaiseOwnQueue(const char *what, Oid index_table) {
+    ereport(ERROR,
+            (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+             errmsg("cannot %s the queue of index table \"%s\"", what, get_rel_name(index_table)),
+             errhint("index_table.set_maintenance() and index_table.drop() drop it.")));
+}
+
+// A queue stays as it was made, but for where and how it is stored. Dumps switch its guard.
+void RefuseNewQueue(AlterTableStmt *statement, Oid index_table) {
+    ListCell *cell;
+    foreach (cell, statement->cmds)
+        switch (lfirst_node(AlterTableCmd, cell)->subtype) {
+        case AT_SetRelOptions:
+        case AT_ResetRelOptions:
+        case AT_SetTableSpace:
+        case AT_EnableTrig:
+        case AT_EnableAlwaysTrig:
+        case AT_EnableTrigAll:
+        case AT_EnableTrigUser:
+        case AT_DisableTrig:
+        case AT_DisableTrigAll:
+        case AT_DisableTrigUser:
+            break;
+        default:
+            RaiseOwnQueue("alter", index_table);
+        }
+}
+
 // A partition of an index table goes with it, not without.
 void RefuseDropOfPartition(Oid relid, List *dropped) {
     Oid root = RootOf(relid);
     if (root != relid && OidIsValid(RecordedBase(root)) && !list_member_oid(dropped, root) &&
         HasGuard(root))
         RaiseOwnTable("drop a partition of", root);
+    Oid owner = root != relid ? QueueOwner(relid) : InvalidOid;
+    if (OidIsValid(owner) && !list_member_oid(dropped, owner))
+        RaiseOwnQueue("drop a part of", owner);
 }
 
 bool IsDefinition(const char *rule) {
@@ -161,6 +201,18 @@ void FollowNewRule(const RuleStmt *statement) {
     RegisterRestored(FindRelation(statement->relation));
 }
 
+// The base table knows the key of an index table by name alone: that goes with the index table.
+void RefuseOwnConstraint(const Base *base, const char *name, const char *action) {
+    Oid constraint = get_relation_constraint_oid(base->relid, name, true);
+    Oid relid = OidIsValid(constraint) ? IndexTableOfConstraint(constraint) : InvalidOid;
+    if (OidIsValid(relid))
+        ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+                        errmsg("cannot %s constraint \"%s\" of \"%s\"", action, name,
+                               get_rel_name(base->relid)),
+                        errdetail("Index table \"%s\" keeps the key unique.", get_rel_name(relid)),
+                        errhint("Drop the index table, or rename its index.")));
+}
+
 void RefuseNewName(RenameStmt *statement) {
     if (statement->renameType == OBJECT_RULE && IsDefinition(statement->subname)) {
         Oid relid = FindRelation(statement->relation);
@@ -171,12 +223,43 @@ void RefuseNewName(RenameStmt *statement) {
         ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
                         errmsg("cannot rename schema \"index_table\""),
                         errdetail("The extension index_table is found by this name.")));
+    if (statement->renameType == OBJECT_TABCONSTRAINT) {
+        Oid relid = FindRelation(statement->relation);
+        if (const Base *base = OidIsValid(relid) ? FindBase(relid) : nullptr)
+            RefuseOwnConstraint(base, statement->subname, "rename");
+    }
     if (statement->renameType != OBJECT_COLUMN || !statement->relation)
         return;
     Oid relid = FindRelation(statement->relation);
     const IndexTable *table = OidIsValid(relid) ? FindIndexTable(relid) : nullptr;
     if (table && IsOwnColumn(table, statement->subname))
         RaiseOwnColumn(table, statement->subname);
+    if (Oid owner = QueueOwner(relid))
+        RaiseOwnQueue("alter", owner);
+}
+
+void FollowRename(RenameStmt *statement) {
+    FollowRenameOfOutboxTable(statement);
+    Oid relid = InvalidOid; // of what keeps a key unique
+    if (statement->renameType == OBJECT_TABCONSTRAINT)
+        relid = FindRelation(statement->relation);
+    else if (statement->renameType == OBJECT_INDEX || statement->renameType == OBJECT_TABLE)
+        relid = FindRelation(
+            makeRangeVar(statement->relation->schemaname, pstrdup(statement->newname), -1));
+    if (OidIsValid(relid) && strchr("iI", get_rel_relkind(relid)))
+        relid = IndexGetRelation(relid, true);
+    if (OidIsValid(relid) && OidIsValid(RecordedBase(relid)))
+        EnsureConstraintName(relid);
+}
+
+// The index of a key may come after the definition when a dump is restored.
+void FollowNewIndex(const IndexStmt *statement) {
+    Oid relid = FindRelation(statement->relation);
+    if (OidIsValid(relid) && OidIsValid(RecordedBase(relid)))
+        EnsureConstraintName(relid);
+    if (IsGlobal(statement))
+        CheckOperatorClasses(relid);
+    CompleteGlobalIndexes(relid, InvalidOid);
 }
 
 // A command that drops an index table with its base table, or with a column, locks the base table
@@ -186,8 +269,63 @@ void WaitForBuild(Oid index_table) {
         LockRelationOid(index_table, ShareUpdateExclusiveLock);
 }
 
+// The command takes this lock next. What may not be dropped, or goes with its base table, is left
+// to PostgreSQL.
+void RemoveNameBeforeDrop(Oid relid, List *dropped) {
+    Oid base = OidIsValid(relid) ? RecordedBase(relid) : InvalidOid;
+    if (!OidIsValid(base) || list_member_oid(dropped, base) || !compat::OwnsRelation(relid))
+        return;
+    LockRelationOid(relid, AccessExclusiveLock);
+    RemoveConstraintName(relid);
+}
+
+// Servers that a command drops, OIDs.
+List *DroppedServers(const DropStmt *statement) {
+    List *servers = NIL;
+    ListCell *cell;
+    if (statement->removeType != OBJECT_FOREIGN_SERVER && statement->removeType != OBJECT_FDW)
+        return servers;
+    Relation rel = table_open(ForeignServerRelationId, AccessShareLock);
+    SysScanDesc scan = systable_beginscan(rel, InvalidOid, false, nullptr, 0, nullptr);
+    while (HeapTuple tuple = systable_getnext(scan)) {
+        Form_pg_foreign_server form = reinterpret_cast<Form_pg_foreign_server>(GETSTRUCT(tuple));
+        foreach (cell, statement->objects) {
+            const char *name = strVal(lfirst(cell));
+            if (statement->removeType == OBJECT_FOREIGN_SERVER
+                    ? strcmp(NameStr(form->srvname), name) == 0
+                    : form->srvfdw == get_foreign_data_wrapper_oid(name, true))
+                servers = lappend_oid(servers, form->oid);
+        }
+    }
+    systable_endscan(scan);
+    table_close(rel, AccessShareLock);
+    return servers;
+}
+
+// Part of an index table would go with a server.
+void RefuseDropOfServer(const DropStmt *statement) {
+    List *servers = statement->behavior == DROP_CASCADE ? DroppedServers(statement) : NIL;
+    if (servers == NIL)
+        return; // or PostgreSQL does
+    ListCell *base, *cell, *partition;
+    foreach (base, ListBases())
+        foreach (cell, ListIndexTables(lfirst_oid(base)))
+            foreach (partition, find_inheritance_children(lfirst_oid(cell), NoLock))
+                if (IsForeign(lfirst_oid(partition)) &&
+                    list_member_oid(servers, GetForeignTable(lfirst_oid(partition))->serverid))
+                    ereport(ERROR,
+                            (errcode(ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST),
+                             errmsg("cannot drop server \"%s\" because index table \"%s\" depends "
+                                    "on it",
+                                    ServerOf(lfirst_oid(partition))->servername,
+                                    get_rel_name(lfirst_oid(cell))),
+                             errhint("Use index_table.move_partition() or index_table.drop() "
+                                     "first.")));
+}
+
 // Before DROP TABLE.
 void PrepareDrop(DropStmt *statement) {
+    RefuseDropOfServer(statement);
     if (statement->removeType != OBJECT_TABLE && statement->removeType != OBJECT_FOREIGN_TABLE)
         return;
     List *dropped = NIL;
@@ -198,6 +336,10 @@ void PrepareDrop(DropStmt *statement) {
     foreach (cell, dropped)
         if (OidIsValid(lfirst_oid(cell)))
             RefuseDropOfPartition(lfirst_oid(cell), dropped);
+    foreach (cell, dropped)
+        RemoveNameBeforeDrop(lfirst_oid(cell), dropped);
+    foreach (cell, dropped)
+        ReportLeaving(lfirst_oid(cell));
     foreach (cell, dropped) {
         List *index_tables = OidIsValid(lfirst_oid(cell)) ? ListIndexTables(lfirst_oid(cell)) : NIL;
         foreach (table, index_tables)
@@ -225,6 +367,8 @@ void RefuseBeforeAlter(AlterTableStmt *statement) {
         RefuseAlterOfOutboxTable(statement, relid);
         if (const IndexTable *table = FindIndexTable(RootOf(relid)))
             RefuseNewLayout(statement, table);
+        if (Oid owner = QueueOwner(relid))
+            RefuseNewQueue(statement, owner);
     }
     const Base *base = OidIsValid(relid) ? FindBase(RootOf(relid)) : nullptr;
     if (!base)
@@ -244,6 +388,8 @@ void RefuseBeforeAlter(AlterTableStmt *statement) {
             RaiseCannotFollow("make the table logged", base->tables[0]);
         if (command->subtype == AT_SetUnLogged)
             RaiseCannotFollow("make the table unlogged", base->tables[0]);
+        if (command->subtype == AT_DropConstraint)
+            RefuseOwnConstraint(base, command->name, "drop");
         if (command->subtype == AT_DropColumn)
             WaitBeforeDropColumn(base, command->name);
         if (command->subtype != AT_AlterColumnType && !sets_expression)
@@ -264,7 +410,10 @@ void RefuseBeforeAlter(AlterTableStmt *statement) {
 void FollowJoin(const RangeVar *name) {
     Oid partition = FindRelation(name);
     Oid root = RootOf(partition);
-    if (root != partition && IsBase(root))
+    if (root == partition)
+        return;
+    CheckNewPartition(root, partition);
+    if (IsBase(root))
         JoinPartition(root, partition);
 }
 
@@ -304,10 +453,33 @@ void ChangeOwner(Oid base, RoleSpec *owner) {
         Oid log = RecordedLog(lfirst_oid(cell));
         if (SearchSysCacheExists1(RELOID, ObjectIdGetDatum(log)))
             relations = lappend_oid(relations, log);
+        Oid queue = RecordedQueue(lfirst_oid(cell));
+        if (SearchSysCacheExists1(RELOID, ObjectIdGetDatum(queue)))
+            relations =
+                list_concat(relations, find_all_inheritors(queue, AccessExclusiveLock, nullptr));
         foreach (relation, relations)
             ATExecChangeOwner(lfirst_oid(relation), get_rolespec_oid(owner, false), false,
                               AccessExclusiveLock);
     }
+}
+
+// A queue is where its index table is.
+void FollowNewSchema(const AlterObjectSchemaStmt *statement) {
+    Oid schema = get_namespace_oid(statement->newschema, true);
+    Oid relid = statement->relation && OidIsValid(schema)
+                    ? get_relname_relid(statement->relation->relname, schema)
+                    : InvalidOid;
+    Oid queue = OidIsValid(relid) ? RecordedQueue(relid) : InvalidOid;
+    if (!OidIsValid(queue) || !HasGuard(queue))
+        return;
+    OwnerContext owner = EnterOwner(RelationOwner(relid));
+    ListCell *cell;
+    foreach (cell, find_all_inheritors(queue, AccessExclusiveLock, nullptr))
+        if (get_rel_namespace(lfirst_oid(cell)) != schema)
+            ExecuteUnguarded(psprintf("ALTER TABLE %s SET SCHEMA %s",
+                                      QualifiedName(lfirst_oid(cell)),
+                                      quote_identifier(statement->newschema)));
+    LeaveOwner(owner);
 }
 
 void FollowAlterTable(AlterTableStmt *statement) {
@@ -320,17 +492,24 @@ void FollowAlterTable(AlterTableStmt *statement) {
         FollowColumnChange(pending->changes);
     FollowAlterOfOutboxTable(statement, relid);
     FollowReplicaIdentity(relid);
+    CheckOperatorClasses(relid);
+    Oid attached = InvalidOid;
     ListCell *cell;
     foreach (cell, statement->cmds) {
         AlterTableCmd *command = lfirst_node(AlterTableCmd, cell);
         switch (command->subtype) {
         case AT_AttachPartition:
+            attached = FindRelation(castNode(PartitionCmd, command->def)->name);
             RefuseNewParent(castNode(PartitionCmd, command->def)->name);
             FollowJoin(castNode(PartitionCmd, command->def)->name);
             break;
         case AT_DetachPartition:
         case AT_DetachPartitionFinalize:
             FollowDetach(castNode(PartitionCmd, command->def)->name);
+            ReportLeaving(FindRelation(castNode(PartitionCmd, command->def)->name));
+            // A partitioned table goes on with global indexes of its own.
+            CompleteGlobalIndexes(FindRelation(castNode(PartitionCmd, command->def)->name),
+                                  InvalidOid);
             break;
         case AT_AddColumn:
             if (IsBase(relid))
@@ -347,23 +526,28 @@ void FollowAlterTable(AlterTableStmt *statement) {
             break;
         case AT_ChangeOwner:
             ChangeOwner(relid, command->newowner);
+            FollowOwnerOfTable(relid);
             break;
         default:
             FollowTriggers(command, relid, statement->relation->inh);
             break;
         }
     }
+    CompleteGlobalIndexes(relid, attached);
 }
 
 void FollowCreate(CreateStmt *statement) {
     Oid relid = FindRelation(statement->relation);
     if (statement->partbound) {
+        if (Oid owner = QueueOwner(FindRelation(linitial_node(RangeVar, statement->inhRelations))))
+            RaiseOwnQueue("add a part to", owner);
         FollowJoin(statement->relation);
         if (OidIsValid(relid))
             FollowNewPartition(relid, false);
     } else {
         RefuseNewChild(statement->inhRelations);
         RefuseChildOfOutboxTable(statement->inhRelations);
+        CompleteGlobalIndexes(relid, InvalidOid); // LIKE … INCLUDING INDEXES
     }
     if (OidIsValid(relid))
         FollowForeignKeys(relid);
@@ -395,10 +579,20 @@ void FollowReplication(Node *parsetree) {
     }
 }
 
+// CREATE INDEX in CREATE SCHEMA: nothing was told of it before.
+void FollowCreateIndex(const RangeVar *table, const char *schema) {
+    Oid namespace_oid = get_namespace_oid(table->schemaname ? table->schemaname : schema, true);
+    Oid relid = get_relname_relid(table->relname, namespace_oid);
+    CheckOperatorClasses(relid);
+    CompleteGlobalIndexes(relid, InvalidOid);
+}
+
 // CREATE SCHEMA … CREATE TABLE … is one command.
 void FollowCreateSchema(CreateSchemaStmt *statement) {
     ListCell *cell;
     foreach (cell, statement->schemaElts) {
+        if (IsA(lfirst(cell), IndexStmt))
+            FollowCreateIndex(lfirst_node(IndexStmt, cell)->relation, statement->schemaname);
         if (!IsA(lfirst(cell), CreateStmt))
             continue;
         CreateStmt *create = static_cast<CreateStmt *>(lfirst(cell));
@@ -595,8 +789,14 @@ SQL_FUNCTION(index_table_on_ddl_start) {
         RefuseNewName(reinterpret_cast<RenameStmt *>(event->parsetree));
     if (IsA(event->parsetree, RuleStmt))
         RefuseNewDefinition(reinterpret_cast<RuleStmt *>(event->parsetree));
-    if (IsA(event->parsetree, AlterTableStmt))
+    if (IsA(event->parsetree, AlterTableStmt)) {
         RefuseBeforeAlter(reinterpret_cast<AlterTableStmt *>(event->parsetree));
+        RefuseNewOptions(reinterpret_cast<AlterTableStmt *>(event->parsetree));
+        MirrorNewTypes(reinterpret_cast<AlterTableStmt *>(event->parsetree));
+    }
+    if (IsA(event->parsetree, IndexStmt) &&
+        IsGlobal(reinterpret_cast<IndexStmt *>(event->parsetree)))
+        PrepareGlobalIndex(reinterpret_cast<IndexStmt *>(event->parsetree));
     PG_RETURN_NULL();
 }
 
@@ -605,7 +805,11 @@ SQL_FUNCTION(index_table_on_ddl_end) {
     if (!OidIsValid(ExtensionSchema()))
         PG_RETURN_NULL();
     if (IsA(event->parsetree, RenameStmt))
-        FollowRenameOfOutboxTable(reinterpret_cast<RenameStmt *>(event->parsetree));
+        FollowRename(reinterpret_cast<RenameStmt *>(event->parsetree));
+    else if (IsA(event->parsetree, IndexStmt))
+        FollowNewIndex(reinterpret_cast<IndexStmt *>(event->parsetree));
+    else if (IsA(event->parsetree, AlterObjectSchemaStmt))
+        FollowNewSchema(reinterpret_cast<AlterObjectSchemaStmt *>(event->parsetree));
     else if (IsA(event->parsetree, RuleStmt))
         FollowNewRule(reinterpret_cast<RuleStmt *>(event->parsetree));
     else if (IsA(event->parsetree, AlterTableStmt))

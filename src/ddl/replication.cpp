@@ -1,8 +1,8 @@
 #include "ddl/replication.h"
 
+#include "catalog/public.h"
 #include "maintenance/public.h"
 #include "outbox/public.h"
-#include "catalog/public.h"
 
 namespace index_table {
 namespace {

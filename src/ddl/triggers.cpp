@@ -1,8 +1,9 @@
 #include "ddl/triggers.h"
 
-#include "maintenance/public.h"
 #include "catalog/public.h"
+#include "maintenance/public.h"
 #include "outbox/public.h"
+#include "partitions/public.h"
 
 namespace index_table {
 namespace {
@@ -36,11 +37,13 @@ bool IsOfOutbox(Form_pg_trigger form) {
 char FiringMode(Form_pg_trigger form) {
     if (IsOfOutbox(form))
         return OutboxTriggerMode(NameStr(form->tgname));
+    if (char mode = QueueTriggerMode(NameStr(form->tgname)))
+        return mode;
     return TRIGGER_FIRES_ALWAYS;
 }
 
 // ENABLE TRIGGER means: not in sessions that replicate. Those of base tables fire there too, or not
-// at all; of those of captured tables some fire there and some elsewhere.
+// at all; of those that queue changes some fire there and some elsewhere.
 void RestoreFiringModes(Oid relid) {
     bool changed = false;
     ForEachOwnTrigger(relid, RowExclusiveLock,

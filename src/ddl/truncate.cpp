@@ -1,10 +1,9 @@
 // TRUNCATE of foreign tables, which have no TRUNCATE triggers on PostgreSQL 15, and where a dump of
 // it was restored.
-#include "ddl/ddl.h"
-
-#include "partitions/public.h"
 #include "catalog/public.h"
+#include "ddl/ddl.h"
 #include "maintenance/public.h"
+#include "partitions/public.h"
 
 namespace index_table {
 TruncatedLeaves ListTruncatedForeign(Node *command) {

@@ -11,13 +11,24 @@ namespace index_table {
 // and marked as contended: rows may have been read before those changes, or after. REQUIRES: the
 // rows were read after `snapshot` was taken. The caller holds RowExclusiveLock on base and
 // partition and is in EnterOwner(). Raises what writing entries raises.
-// With `only` one index table instead.
+// With `only` one index table instead. One that is being built is told in its log of the rows.
 void ApplyRows(const ShardQueue *queue, std::span<QueuedRow> rows, Snapshot snapshot,
                const IndexTable *only = nullptr);
 
-// Creates the index that finds entries by partition and identity for index tables that have none.
-// Takes ShareUpdateExclusiveLock on those, then
-// ShareLock. Returns whether there were some.
+// For an index table that this session builds, and nobody else changes: collects the same changes
+// for ApplyChanges(). No identity comes twice until then. `snapshot` sees all that this transaction
+// has changed.
+void CollectForBuild(const ShardQueue *queue, std::span<QueuedRow> rows, Snapshot snapshot,
+                     EntryCollector *collector);
+
+// Positions in an index table of the columns of the queue's identity, in its order.
+IdentityPositions PositionsIn(const ShardQueue *queue, const IndexTable *table);
+
+// Creates the index that finds entries by partition and identity for index tables that have none,
+// but for those that are being built. Takes ShareUpdateExclusiveLock on those, then ShareLock.
+// Returns whether there were some.
 bool EnsureIdentityIndexes(const ShardQueue *queue);
+// The same for one index table, which may be being built.
+bool EnsureIdentityIndexOf(const ShardQueue *queue, const IndexTable *table);
 
 } // namespace index_table

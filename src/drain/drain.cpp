@@ -2,14 +2,15 @@
 // only then discard exactly those numbers there. Whoever dies in between drains the batch again.
 #include "drain/drain.h"
 
-#include "partitions/public.h"
-#include "create/public.h"
 #include "catalog/public.h"
-#include "drain/drain_errors.h"
 #include "core/public.h"
-#include "maintenance/public.h"
+#include "create/public.h"
 #include "drain/apply.h"
+#include "drain/drain_errors.h"
+#include "drain/local_drain.h"
 #include "drain/sweep_intents.h"
+#include "maintenance/public.h"
+#include "partitions/public.h"
 #include "shard/public.h"
 
 namespace index_table {
@@ -18,6 +19,7 @@ namespace {
 constexpr int kMaxTries = 50;      // of batches in which nothing but contended rows is left
 constexpr long kRetryDelay = 20;   // milliseconds
 constexpr int kMaxBatches = 10000; // whoever writes all the time does not keep others waiting
+constexpr int kTurn = 20;          // batches, where others wait for their turn
 
 constinit int batch_size = 5000;
 
@@ -33,16 +35,25 @@ bool DependsOnQueue(const Leaf *leaf) {
                        [](const LeafTable &table) { return table.table->options.is_deferred; });
 }
 
+// Whether a row is refused. A batch for which locks could not be had in time is left as a whole.
+template <typename Attempt>
+const char *TryToApply(Attempt attempt) {
+    return TryInSubtransaction(attempt, [](const ErrorData *error) {
+        return error->sqlerrcode != ERRCODE_QUERY_CANCELED &&
+               error->sqlerrcode != ERRCODE_LOCK_NOT_AVAILABLE;
+    });
+}
+
 // A row that some index table refuses is entered in the others. Where it is refused nothing is left
 // of it, for rows that have exchanged their keys would be in each other's way for ever.
 void ApplyByTable(const ShardQueue *queue, const QueuedRow &refused, Snapshot snapshot) {
     for (const LeafTable &table : std::span(queue->leaf->tables, queue->leaf->table_count)) {
         QueuedRow row = refused;
         auto apply = [&] { ApplyRows(queue, {&row, 1}, snapshot, table.table); };
-        if (!TryInSubtransaction(apply))
+        if (!TryToApply(apply))
             continue;
         row.exists = false;
-        TryInSubtransaction(apply);
+        TryToApply(apply);
     }
 }
 
@@ -50,7 +61,7 @@ void ApplyByTable(const ShardQueue *queue, const QueuedRow &refused, Snapshot sn
 void ApplyEach(const ShardQueue *queue, QueueBatch *batch, Snapshot snapshot) {
     for (QueuedRow &row : std::span(batch->rows, batch->row_count)) {
         row.is_contended = false;
-        row.error = TryInSubtransaction([&] { ApplyRows(queue, {&row, 1}, snapshot); });
+        row.error = TryToApply([&] { ApplyRows(queue, {&row, 1}, snapshot); });
         char *identity = IdentityText(queue, row);
         if (row.error) {
             ApplyByTable(queue, row, snapshot);
@@ -102,27 +113,52 @@ void DrainLocked(Relation rel, List **identity, bool is_first, Outcome *outcome)
     UnregisterSnapshot(snapshot);
 }
 
-// In a transaction of ours, before anything is changed. Entries are written with the rights of the
-// base table's owner, and what foreign keys make of that elsewhere, too: nothing may be deferred
-// until a commit that has other rights. So a row that is refused is known while others can still be
-// entered.
-void CheckConstraintsAtOnce() {
-    ConstraintsSetStmt *all_immediate = makeNode(ConstraintsSetStmt);
-    AfterTriggerSetState(all_immediate);
+bool LockToDrain(Oid relid, bool wait) {
+    if (!wait)
+        return ConditionalLockRelationOid(relid, RowExclusiveLock);
+    LockRelationOid(relid, RowExclusiveLock);
+    return true;
+}
+
+// Locks what writers lock, and keeps other drains out; false, without `wait`, where that would have
+// to wait.
+bool LockDrained(Oid base, Oid leaf, bool wait) {
+    if (!LockToDrain(base, wait) || !LockToDrain(leaf, wait)) // in this order, as writers do
+        return false;
+    if (wait)
+        LockPart(leaf, LockedPart::Drain, ExclusiveLock);
+    else if (!TryLockPart(leaf, LockedPart::Drain, ExclusiveLock))
+        return false;
+    ListCell *cell;
+    foreach (cell, wait ? NIL : ListIndexTables(base))
+        // What goes to one that is being built goes to its log.
+        if (!OidIsValid(RecordedLog(lfirst_oid(cell))) && !LockToDrain(lfirst_oid(cell), false))
+            return false;
+    return true;
+}
+
+// What is discarded on a shard must be here for good: on disk, and on a standby that commits wait
+// for. Who has set `local` or `remote_write` wants no more than that.
+void CommitForGood() {
+    if (synchronous_commit == SYNCHRONOUS_COMMIT_OFF)
+        set_config_option("synchronous_commit", "on", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_LOCAL,
+                          true, 0, false);
 }
 
 // Runs `body` on a partition of which nobody else drains the queue, as the base table's owner.
+// False where it is busy.
 template <typename Body>
-void WithDrainedLeaf(Oid relid, Body body) {
+bool WithDrainedLeaf(Oid relid, bool wait, Body body) {
     std::optional<PartitionNumber> number = FindPartitionNumber(relid);
     if (!number)
-        return;
-    LockRelationOid(number->base, RowExclusiveLock); // first, as writers do
-    Relation rel = try_relation_open(relid, RowExclusiveLock);
+        return true;
+    if (!LockDrained(number->base, relid, wait))
+        return false;
+    Relation rel = try_relation_open(relid, NoLock);
     if (!rel)
-        return;
-    LockPart(relid, LockedPart::Drain, ExclusiveLock);
+        return true;
     CheckConstraintsAtOnce();
+    CommitForGood();
     OwnerContext owner = EnterOwner(RelationOwner(number->base));
     PushActiveSnapshot(GetTransactionSnapshot()); // a worker has none
     int level = BeginTransmission();              // identities are noted as text
@@ -131,12 +167,14 @@ void WithDrainedLeaf(Oid relid, Body body) {
     PopActiveSnapshot();
     LeaveOwner(owner);
     relation_close(rel, NoLock);
+    return true;
 }
 
-// One batch, up to the commit.
-void DrainBatch(Oid relid, List **identity, bool is_first, Outcome *outcome) {
+// One batch, up to the commit. False where it is busy.
+bool DrainBatch(Oid relid, bool wait, List **identity, bool is_first, Outcome *outcome) {
     *outcome = {};
-    WithDrainedLeaf(relid, [&](Relation rel) { DrainLocked(rel, identity, is_first, outcome); });
+    return WithDrainedLeaf(relid, wait,
+                           [&](Relation rel) { DrainLocked(rel, identity, is_first, outcome); });
 }
 
 // Whether a number of the batch can be discarded.
@@ -172,11 +210,11 @@ void Fail(Oid leaf, const char *error, bool warn) {
 }
 
 // Reads rows again whose changes were not committed here after shards had. Null, or an error.
-const char *SweepIntentsOf(Oid leaf) {
+const char *SweepIntentsOf(Oid leaf, bool wait, bool *is_busy) {
     for (int tries = 0; tries < kMaxTries;) {
         SweepResult result = SweepResult::Done;
         const char *error = TryInSubtransaction([&] {
-            WithDrainedLeaf(leaf, [&](Relation rel) {
+            *is_busy = !WithDrainedLeaf(leaf, wait, [&](Relation rel) {
                 if (const Leaf *found = FindLeaf(rel))
                     result = SweepIntents(rel, found);
             });
@@ -196,10 +234,21 @@ const char *SweepIntentsOf(Oid leaf) {
 
 } // namespace
 
+// In a transaction of ours, before anything is changed. Entries are written with the rights of the
+// base table's owner, and what foreign keys make of that elsewhere, too: nothing may be deferred
+// until a commit that has other rights. So a row that is refused is known while others can still be
+// entered.
+void CheckConstraintsAtOnce() {
+    ConstraintsSetStmt *all_immediate = makeNode(ConstraintsSetStmt);
+    AfterTriggerSetState(all_immediate);
+}
+
+int DrainBatchSize() {
+    return batch_size;
+}
+
 void ApplyBatch(const ShardQueue *queue, QueueBatch *batch, Snapshot snapshot) {
-    if (TryInSubtransaction([&] {
-            ApplyRows(queue, {batch->rows, Size(batch->row_count)}, snapshot);
-        })) {
+    if (TryToApply([&] { ApplyRows(queue, {batch->rows, Size(batch->row_count)}, snapshot); })) {
         ApplyEach(queue, batch, snapshot);
         return;
     }
@@ -225,20 +274,43 @@ List *ListDrainedLeaves(Oid wanted) {
     return leaves;
 }
 
-bool DrainLeaf(Oid leaf, bool warn) {
-    Assert(IsForeign(leaf) && GetCurrentTransactionNestLevel() == 1);
+List *ListUnsettledLeaves(Oid wanted) {
+    List *leaves = NIL;
+    ListCell *cell;
+    foreach (cell, ListIntents()) {
+        std::optional<PartitionNumber> number = FindPartitionNumber(lfirst_oid(cell));
+        if (number && !IsForeign(lfirst_oid(cell)) && compat::OwnsRelation(number->base) &&
+            (!OidIsValid(wanted) || number->base == wanted))
+            leaves = lappend_oid(leaves, lfirst_oid(cell));
+    }
+    list_sort(leaves, list_oid_cmp);
+    return leaves;
+}
+
+DrainResult DrainLeaf(Oid leaf, bool wait, bool warn, int batches) {
+    Assert(GetCurrentTransactionNestLevel() == 1);
     MemoryContext caller = CurrentMemoryContext;
     MemoryContext memory =
         AllocSetContextCreate(caller, "index_table drain", ALLOCSET_DEFAULT_SIZES);
     List *identity = NIL; // kept, while the memory of a batch is not
-    const char *error = SweepIntentsOf(leaf);
+    bool is_busy = false, is_done = false;
+    const char *error = SweepIntentsOf(leaf, wait, &is_busy);
     int tries = 0;
-    for (int i = 0; !error && i < kMaxBatches && tries < kMaxTries; i++) {
+    if (!error && !is_busy && !IsForeign(leaf)) {
+        RememberSuccess(leaf);
+        SPI_commit();
+        is_done = true;
+        batches = -1;
+    }
+    if (batches == 0)
+        batches = wait ? kMaxBatches : kTurn;
+    for (int i = 0; !error && !is_busy && i < batches && tries < kMaxTries; i++) {
         Outcome outcome = {};
         MemoryContextSwitchTo(memory);
         List *names = identity;
-        error = TryInSubtransaction([&] { DrainBatch(leaf, &names, i == 0, &outcome); });
-        if (error)
+        error = TryInSubtransaction(
+            [&] { is_busy = !DrainBatch(leaf, wait, &names, i == 0, &outcome); });
+        if (error || is_busy)
             break;
         RememberSuccess(leaf);
         SPI_commit();
@@ -249,7 +321,8 @@ bool DrainLeaf(Oid leaf, bool warn) {
                 identity = lappend(identity, pstrdup(static_cast<const char *>(lfirst(cell))));
         }
         MemoryContextSwitchTo(memory);
-        if (outcome.batch.number_count == 0 && !outcome.again)
+        is_done = outcome.batch.number_count == 0 && !outcome.again;
+        if (is_done)
             break;
         bool discarded = false;
         error =
@@ -270,14 +343,16 @@ bool DrainLeaf(Oid leaf, bool warn) {
         Fail(leaf, error, warn);
     MemoryContextSwitchTo(caller);
     MemoryContextDelete(memory);
-    return !error;
+    return error     ? DrainResult::Failed
+           : is_busy ? DrainResult::Busy
+           : is_done ? DrainResult::Done
+                     : DrainResult::More;
 }
 
 void InitializeDrain() {
-    DefineCustomIntVariable("index_table.drain_batch",
-                            "Changes of a foreign partition that are drained in one transaction.",
-                            nullptr, &batch_size, 5000, 1, 1000000, PGC_USERSET, 0, nullptr,
-                            nullptr, nullptr);
+    DefineCustomIntVariable(
+        "index_table.drain_batch", "Changes of a queue that are drained in one transaction.",
+        nullptr, &batch_size, 5000, 1, 1000000, PGC_USERSET, 0, nullptr, nullptr, nullptr);
 }
 
 } // namespace index_table
@@ -290,14 +365,17 @@ SQL_FUNCTION(index_table_drain) {
     Oid base = InvalidOid;
     if (!PG_ARGISNULL(0))
         base = GetOwnIndexTable(PG_GETARG_OID(0))->base;
-    List *leaves = ListDrainedLeaves(base);
+    List *leaves = list_concat(ListDrainedLeaves(base), ListUnsettledLeaves(base));
+    List *queued = ListQueued(base);
     if (SPI_connect_ext(SPI_OPT_NONATOMIC) != SPI_OK_CONNECT)
         elog(ERROR, "SPI_connect_ext failed");
     // What a procedure has done before it calls this is deferred as long as it wanted.
     SPI_commit();
     ListCell *cell;
     foreach (cell, leaves)
-        DrainLeaf(lfirst_oid(cell), true);
+        DrainLeaf(lfirst_oid(cell), true, true);
+    foreach (cell, queued)
+        DrainQueue(lfirst_oid(cell), true, true);
     ForgetIntentsOfDropped();
     SPI_finish();
     PG_RETURN_VOID();

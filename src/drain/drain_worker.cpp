@@ -1,8 +1,9 @@
-// The background worker that drains the queues of shards: one for each database that has index
-// tables over foreign partitions, started by the one that vacuums.
+// The background workers that drain: in each database that has anything to drain one or some, side
+// by side (core/drain_workers.h), each looking at everything and leaving alone what another has.
 #include "catalog/public.h"
 #include "core/public.h"
 #include "drain/drain.h"
+#include "drain/local_drain.h"
 #include "drain/sweep_intents.h"
 
 extern "C" {
@@ -14,65 +15,269 @@ namespace {
 
 constinit int naptime = 1; // seconds; 0: none
 
-constexpr int kMaxBackoff = 60; // seconds between tries of a partition that cannot be drained
+constexpr int kMaxBackoff = 60;    // seconds between tries of what cannot be drained
+constexpr int kBusyDelay = 1;      // seconds until what somebody has locked is looked at again
+constexpr int kStartDelay = 10;    // seconds between two attempts to start another worker
+constexpr long kGatherDelay = 50;  // milliseconds that changes are waited for after the first
+constexpr int kLockTimeout = 2000; // milliseconds, beyond deadlock_timeout, which frees locks
 
-// When to try a partition again.
-struct Schedule {
-    Oid leaf; // hash key
-    int backoff;
-    TimestampTz next;
+// --- What there is to drain ------------------------------------------------------
+
+struct DrainKind {
+    List *(*list)();                 // OIDs of relations, in the current transaction
+    DrainResult (*drain)(Oid relid); // several transactions; connected to SPI, not atomically
+    bool is_woken;                   // RememberQueued() is about these: others are asked in turn
 };
 
-// One worker a database; held until it ends.
-bool IsAlone() {
-    LOCKTAG tag = DrainWorkerTag();
-    return LockAcquire(&tag, ExclusiveLock, true, true) != LOCKACQUIRE_NOT_AVAIL;
+List *ListForeign() {
+    return list_concat(ListDrainedLeaves(InvalidOid), ListUnsettledLeaves(InvalidOid));
 }
 
-void DrainOnce(Oid leaf, HTAB *schedules) {
+DrainResult DrainForeign(Oid leaf) {
+    return DrainLeaf(leaf, false, false);
+}
+
+List *ListLocal() {
+    return ListQueued(InvalidOid);
+}
+
+DrainResult DrainLocal(Oid index_table) {
+    return DrainQueue(index_table, false, false);
+}
+
+constexpr DrainKind kKinds[] = {{ListForeign, DrainForeign, false}, {ListLocal, DrainLocal, true}};
+
+struct Thing {
+    Oid relid;
+    const DrainKind *kind;
+};
+
+// --- When --------------------------------------------------------------------------
+
+// When to look at a thing again.
+struct Schedule {
+    Oid relid; // hash key
+    int backoff;
+    TimestampTz next;
+    int64 round; // in which it was there
+};
+
+struct Drainer {
+    HTAB *schedules;
+    MemoryContext memory; // of a round
+    int64 round;
+    int things;          // in the last full round
+    TimestampTz next;    // round in which everything is looked at
+    TimestampTz started; // another worker
+};
+
+TimestampTz InSeconds(int seconds) {
+    return TimestampTzPlusMilliseconds(GetCurrentTimestamp(), int64{1000} * seconds);
+}
+
+Schedule *ScheduleOf(Drainer *drainer, Oid relid) {
     bool found;
-    Schedule *schedule = static_cast<Schedule *>(hash_search(schedules, &leaf, HASH_ENTER, &found));
-    if (!found)
-        schedule->backoff = schedule->next = 0;
-    if (schedule->next > GetCurrentTimestamp())
-        return;
-    if (DrainLeaf(leaf, false)) {
+    Schedule *schedule =
+        static_cast<Schedule *>(hash_search(drainer->schedules, &relid, HASH_ENTER, &found));
+    if (!found) {
         schedule->backoff = 0;
+        schedule->next = 0;
+    }
+    schedule->round = drainer->round;
+    return schedule;
+}
+
+// What another worker has just done, or has failed to do, need not be done again.
+bool IsDue(Schedule *schedule, const Thing &thing, DrainWish wish) {
+    bool is_woken = schedule->backoff == 0 && (wish == DrainWish::All || thing.kind->is_woken);
+    if (wish != DrainWish::Nothing && is_woken)
+        return true;
+    TimestampTz now = GetCurrentTimestamp();
+    TimestampTz next = schedule->next <= now ? FindNextDrain(thing.relid) : 0;
+    if (next <= InSeconds(Max(naptime, kMaxBackoff))) // may be older than the setting
+        schedule->next = Max(schedule->next, next);
+    return schedule->next <= now;
+}
+
+void SetNext(Schedule *schedule, DrainResult result) {
+    switch (result) {
+    case DrainResult::Done:
+        schedule->backoff = 0;
+        schedule->next = InSeconds(naptime);
+        break;
+    case DrainResult::More:
+        schedule->backoff = 0;
+        schedule->next = 0;
+        break;
+    case DrainResult::Busy: // who drains it will say when
+        schedule->next = InSeconds(kBusyDelay);
+        return;
+    case DrainResult::Failed:
+        schedule->backoff = Min(Max(1, schedule->backoff * 2), kMaxBackoff);
+        schedule->next = InSeconds(schedule->backoff);
+        break;
+    }
+    AnnounceNextDrain(schedule->relid, schedule->next);
+}
+
+// Forgets what is no more, and sets when to look at everything.
+void PlanNextRound(Drainer *drainer) {
+    drainer->next = InSeconds(naptime);
+    HASH_SEQ_STATUS scan;
+    hash_seq_init(&scan, drainer->schedules);
+    while (Schedule *schedule = static_cast<Schedule *>(hash_seq_search(&scan))) {
+        if (schedule->round != drainer->round)
+            hash_search(drainer->schedules, &schedule->relid, HASH_REMOVE, nullptr);
+        else
+            drainer->next = Min(drainer->next, schedule->next);
+    }
+}
+
+// --- Rounds --------------------------------------------------------------------------
+
+// Runs `body` in a transaction that it may end and begin anew. False where that fails, which is
+// logged and keeps the worker from nothing else.
+template <typename Body>
+bool TryInWorker(Drainer *drainer, Body body) {
+    volatile bool done = false;
+    PG_TRY();
+    {
+        StartTransactionCommand();
+        if (SPI_connect_ext(SPI_OPT_NONATOMIC) != SPI_OK_CONNECT)
+            elog(ERROR, "SPI_connect_ext failed");
+        MemoryContextSwitchTo(drainer->memory);
+        body();
+        SPI_finish();
+        CommitTransactionCommand();
+        done = true;
+    }
+    PG_CATCH();
+    {
+        EmitErrorReport();
+        AbortOutOfAnyTransaction();
+        FlushErrorState();
+    }
+    PG_END_TRY();
+    MemoryContextSwitchTo(drainer->memory);
+    return done;
+}
+
+// In the memory of the round.
+List *ListThings(const DrainKind *kind) {
+    List *things = NIL;
+    ListCell *cell;
+    if (IsInstalled())
+        foreach (cell, kind->list()) {
+            Thing *thing = palloc_object(Thing);
+            *thing = {.relid = lfirst_oid(cell), .kind = kind};
+            things = lappend(things, thing);
+        }
+    return things;
+}
+
+// Waits no longer than it takes a deadlock, or an autovacuum that is in the way, to be ended.
+void LimitLockWaits(bool limit) {
+    SetConfigOption("lock_timeout", limit ? psprintf("%d", DeadlockTimeout + kLockTimeout) : "0",
+                    PGC_SUSET, PGC_S_OVERRIDE);
+}
+
+void DrainThing(Drainer *drainer, const Thing &thing, DrainWish wish) {
+    Schedule *schedule = ScheduleOf(drainer, thing.relid);
+    if (!IsDue(schedule, thing, wish))
+        return;
+    DrainResult result = DrainResult::Failed;
+    LimitLockWaits(true);
+    if (!TryInWorker(drainer, [&] { result = thing.kind->drain(thing.relid); }))
+        result = DrainResult::Failed;
+    LimitLockWaits(false);
+    SetNext(schedule, result);
+    drainer->next = Min(drainer->next, schedule->next);
+}
+
+void StartHelper(Drainer *drainer) {
+    if (!WantsDrainWorker(drainer->things) || GetCurrentTimestamp() < drainer->started)
+        return;
+    drainer->started = InSeconds(kStartDelay);
+    StartDrainWorker(MyDatabaseId);
+}
+
+// Looks at everything, or only at what is woken. False where that fails.
+bool RunRound(Drainer *drainer, DrainWish wish, bool is_full) {
+    List *things = NIL;
+    drainer->round += is_full;
+    if (!TryInWorker(drainer, [&] {
+            for (const DrainKind &kind : kKinds)
+                if (is_full || kind.is_woken)
+                    things = list_concat(things, ListThings(&kind));
+        })) {
+        drainer->next = InSeconds(naptime);
+        return false;
+    }
+    if (is_full) {
+        drainer->things = list_length(things);
+        StartHelper(drainer);
+    }
+    ListCell *cell;
+    foreach (cell, things) {
+        DrainThing(drainer, *static_cast<Thing *>(lfirst(cell)), wish);
+        CHECK_FOR_INTERRUPTS();
+    }
+    if (is_full) {
+        if (things != NIL)
+            TryInWorker(drainer, [] { ForgetIntentsOfDropped(); });
+        PlanNextRound(drainer);
+    }
+    return true;
+}
+
+void Sleep(const Drainer *drainer) {
+    long wait = TimestampDifferenceMilliseconds(GetCurrentTimestamp(), drainer->next);
+    if (wait == 0) {
+        SleepInWorker(0);
         return;
     }
-    schedule->backoff = Min(Max(1, schedule->backoff * 2), kMaxBackoff);
-    schedule->next = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), 1000 * schedule->backoff);
+    if (MayDrainWorkerSleep())
+        SleepInWorker(wait);
+    SleepInWorker(kGatherDelay);
 }
 
-// False where there is nothing to drain in this database.
-bool DrainAll(HTAB *schedules) {
-    MemoryContext caller = CurrentMemoryContext;
-    StartTransactionCommand();
-    MemoryContextSwitchTo(caller);
-    List *leaves = NIL;
-    if (IsInstalled())
-        leaves = ListDrainedLeaves(InvalidOid);
-    if (SPI_connect_ext(SPI_OPT_NONATOMIC) != SPI_OK_CONNECT)
-        elog(ERROR, "SPI_connect_ext failed");
-    MemoryContextSwitchTo(caller);
-    ListCell *cell;
-    foreach (cell, leaves)
-        DrainOnce(lfirst_oid(cell), schedules);
-    if (leaves != NIL)
-        ForgetIntentsOfDropped();
-    SPI_finish();
-    CommitTransactionCommand();
-    MemoryContextSwitchTo(caller);
-    return leaves != NIL;
+// As long as StartDrainWorker() was told. A latch is set at first.
+void AwaitStart() {
+    int delay;
+    memcpy(&delay, MyBgworkerEntry->bgw_extra, sizeof(delay));
+    TimestampTz start = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), delay);
+    for (long wait = delay; wait > 0;) {
+        SleepInWorker(wait);
+        wait = TimestampDifferenceMilliseconds(GetCurrentTimestamp(), start);
+    }
+}
+
+// Whatever the database, or the role, sets for others.
+void SetOptions() {
+    constexpr const char *kOptions[][2] = {{"role", "none"},
+                                           {"session_replication_role", "origin"},
+                                           {"search_path", "pg_catalog, pg_temp"},
+                                           {"default_transaction_isolation", "read committed"},
+                                           {"default_transaction_read_only", "off"},
+                                           {"default_transaction_deferrable", "off"},
+                                           {"statement_timeout", "0"},
+                                           {"transaction_timeout", "0"}, // since 17
+                                           {"lock_timeout", "0"},
+                                           {"idle_in_transaction_session_timeout", "0"},
+                                           {"zero_damaged_pages", "off"},
+                                           {"row_security", "on"}};
+    for (const auto &[name, value] : kOptions)
+        if (GetConfigOption(name, true, false))
+            SetConfigOption(name, value, PGC_SUSET, PGC_S_OVERRIDE);
 }
 
 } // namespace
 
 void InitializeDrainWorker() {
     DefineCustomIntVariable("index_table.drain_naptime",
-                            "Seconds that the worker waits between two drains of a shard; 0 turns "
-                            "it off.",
-                            "It runs where index_table is in shared_preload_libraries.", &naptime,
+                            "Seconds that workers wait between two drains of a shard; 0 turns them "
+                            "off.",
+                            "They run where index_table is in shared_preload_libraries.", &naptime,
                             1, 0, 86400, PGC_SIGHUP, GUC_UNIT_S, nullptr, nullptr, nullptr);
 }
 
@@ -84,17 +289,27 @@ void index_table_drain_main(Datum argument) {
     pqsignal(SIGHUP, SignalHandlerForConfigReload);
     pqsignal(SIGTERM, die);
     BackgroundWorkerUnblockSignals();
+    AwaitStart();
     BackgroundWorkerInitializeConnectionByOid(DatumGetObjectId(argument), InvalidOid, 0);
-    if (!IsAlone())
+    if (!RegisterDrainWorker())
         return;
+    SetOptions();
     HASHCTL control = {.keysize = sizeof(Oid), .entrysize = sizeof(Schedule)};
-    HTAB *schedules = hash_create("index_table drains", 64, &control, HASH_ELEM | HASH_BLOBS);
-    MemoryContext memory =
+    Drainer drainer = {};
+    drainer.schedules = hash_create("index_table drains", 64, &control, HASH_ELEM | HASH_BLOBS);
+    drainer.memory =
         AllocSetContextCreate(TopMemoryContext, "index_table drain", ALLOCSET_DEFAULT_SIZES);
-    for (bool more = true; more && naptime > 0;) {
-        MemoryContextSwitchTo(memory);
-        more = DrainAll(schedules);
-        MemoryContextReset(memory);
-        SleepInWorker(1000L * naptime);
+    for (int known_naptime = naptime; naptime > 0;) {
+        MemoryContextSwitchTo(drainer.memory);
+        DrainWish wish = BeginDrainRound();
+        if (naptime != known_naptime)
+            wish = DrainWish::All;
+        known_naptime = naptime;
+        bool is_full = wish == DrainWish::All || GetCurrentTimestamp() >= drainer.next;
+        if ((is_full || wish == DrainWish::Woken) && RunRound(&drainer, wish, is_full) && is_full &&
+            IsSurplusDrainWorker(drainer.things))
+            return;
+        MemoryContextReset(drainer.memory);
+        Sleep(&drainer);
     }
 }

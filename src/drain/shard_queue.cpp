@@ -42,21 +42,21 @@ Datum ReadValue(const ShardQueue *queue, int column, const char *text) {
 }
 
 // Identity columns come first among those that are read.
-QueuedRow MakeRow(const ShardQueue *queue, PGresult *result, int row, int first_identity,
-                  int first_column) {
+template <typename ValueOf>
+QueuedRow MakeRow(const ShardQueue *queue, ValueOf value_of, int first_identity, int first_column) {
     int natts = RelationGetNumberOfAttributes(queue->rel);
     QueuedRow queued = {};
     queued.identity = palloc_array(Datum, queue->identity_count);
     for (int i = 0; i < queue->identity_count; i++)
-        queued.identity[i] = ReadValue(queue, i, ResultValue(result, row, first_identity + i));
-    queued.exists = ResultValue(result, row, first_column) != nullptr;
+        queued.identity[i] = ReadValue(queue, i, value_of(first_identity + i));
+    queued.exists = value_of(first_column) != nullptr;
     if (!queued.exists)
         return queued;
     queued.values = palloc0_array(Datum, natts);
     queued.nulls = palloc_array(bool, natts);
     memset(queued.nulls, true, natts);
     for (int i = 0; i < queue->column_count; i++) {
-        const char *text = ResultValue(result, row, first_column + i);
+        const char *text = value_of(first_column + i);
         int index = queue->columns[i] - 1;
         queued.nulls[index] = text == nullptr;
         if (text)
@@ -65,12 +65,56 @@ QueuedRow MakeRow(const ShardQueue *queue, PGresult *result, int row, int first_
     return queued;
 }
 
+QueuedRow MakeRow(const ShardQueue *queue, PGresult *result, int row, int first_identity,
+                  int first_column) {
+    return MakeRow(
+        queue, [=](int column) { return ResultValue(result, row, column); }, first_identity,
+        first_column);
+}
+
+// Rows of a query here, of an identity and columns.
+QueuedRow *ReadHere(const ShardQueue *queue, const char *sql, const char *const *identities,
+                    int *count) {
+    MemoryContext memory = CurrentMemoryContext;
+    Oid types[INDEX_MAX_KEYS];
+    Datum values[INDEX_MAX_KEYS];
+    for (int i = 0; i < queue->identity_count; i++) {
+        types[i] = TEXTOID;
+        values[i] = CStringGetTextDatum(identities[i]);
+    }
+    if (SPI_connect() != SPI_OK_CONNECT)
+        elog(ERROR, "SPI_connect failed");
+    if (SPI_execute_with_args(sql, queue->identity_count, types, values, nullptr, false, 0) !=
+        SPI_OK_SELECT)
+        elog(ERROR, "cannot read rows of \"%s\"", RelationGetRelationName(queue->rel));
+    MemoryContext spi = MemoryContextSwitchTo(memory);
+    *count = static_cast<int>(SPI_processed);
+    QueuedRow *rows = palloc_array(QueuedRow, Max(1, *count));
+    for (int i = 0; i < *count; i++)
+        rows[i] = MakeRow(
+            queue,
+            [i](int column) {
+                return SPI_getvalue(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, column + 1);
+            },
+            0, queue->identity_count);
+    MemoryContextSwitchTo(spi);
+    SPI_finish();
+    MemoryContextSwitchTo(memory);
+    return rows;
+}
+
+// As it is called where the table is.
+const char *ColumnName(const ShardQueue *queue, AttrNumber attno) {
+    return queue->connection ? RemoteColumn(queue->relid, attno)
+                             : get_attname(queue->relid, attno, false);
+}
+
 char *ListColumns(const ShardQueue *queue, const char *prefix) {
     StringInfoData sql;
     initStringInfo(&sql);
     for (int i = 0; i < queue->column_count; i++)
         appendStringInfo(&sql, ", %s.%s", prefix,
-                         quote_identifier(RemoteColumn(queue->relid, queue->columns[i])));
+                         quote_identifier(ColumnName(queue, queue->columns[i])));
     return sql.data;
 }
 
@@ -135,8 +179,7 @@ bool OpenQueue(ShardQueue *queue, Relation rel, const Leaf *leaf, Oid user, List
 }
 
 bool OpenShard(ShardQueue *queue, Relation rel, const Leaf *leaf, Oid user, List *identity) {
-    Assert(CheckRelationLockedByMe(rel, AccessShareLock, true) && leaf->is_foreign &&
-           IsMemoryFreed());
+    Assert(CheckRelationLockedByMe(rel, AccessShareLock, true) && IsMemoryFreed());
     List *attnos = NIL;
     ListCell *cell;
     foreach (cell, identity) {
@@ -146,10 +189,17 @@ bool OpenShard(ShardQueue *queue, Relation rel, const Leaf *leaf, Oid user, List
             return false;
         attnos = lappend_int(attnos, attno);
     }
-    Connect(queue, rel, leaf, user);
+    if (leaf->is_foreign)
+        Connect(queue, rel, leaf, user);
+    else
+        *queue = {.relid = RelationGetRelid(rel),
+                  .rel = rel,
+                  .leaf = leaf,
+                  .table = QualifiedName(RelationGetRelid(rel))};
     FindColumns(queue, attnos);
     return true;
 }
+
 QueueBatch ReadBatch(const ShardQueue *queue, int size) {
     Assert(size > 0 && IsMemoryFreed());
     StringInfoData sql;
@@ -196,7 +246,7 @@ QueuedRow ReadRow(const ShardQueue *queue, List *identity) {
     for (int i = 0; i < queue->identity_count; i++) {
         values[i] = static_cast<const char *>(list_nth(identity, i));
         appendStringInfo(&sql, "%st.%s = $%d", i ? " AND " : "",
-                         quote_identifier(RemoteColumn(queue->relid, queue->identity[i])), i + 1);
+                         quote_identifier(ColumnName(queue, queue->identity[i])), i + 1);
     }
     PGresult *result = ExecuteReading(queue->connection, sql.data, queue->identity_count, values);
     return MakeRow(queue, result, 0, 1, 1 + queue->identity_count);
@@ -212,13 +262,15 @@ QueuedRow *ReadRows(const ShardQueue *queue, const char *const *identities, int 
         appendStringInfo(&arrays, "%s$%d::%s[]", comma, i + 1, QualifiedTypeName(type));
         appendStringInfo(&names, "%si%d", comma, i + 1);
         appendStringInfo(&condition, "%st.%s = u.i%d", i ? " AND " : "",
-                         quote_identifier(RemoteColumn(queue->relid, queue->identity[i])), i + 1);
+                         quote_identifier(ColumnName(queue, queue->identity[i])), i + 1);
     }
     appendStringInfo(&sql,
                      "SELECT %s%s FROM (SELECT DISTINCT * FROM unnest(%s) AS v(%s)) AS "
                      "u LEFT JOIN %s AS t ON %s",
                      names.data, ListColumns(queue, "t"), arrays.data, names.data, queue->table,
                      condition.data);
+    if (!queue->connection)
+        return ReadHere(queue, sql.data, identities, count);
     PGresult *result =
         ExecuteReading(queue->connection, sql.data, queue->identity_count, identities);
     *count = PQntuples(result);

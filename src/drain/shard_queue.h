@@ -12,11 +12,11 @@ struct ShardQueue {
     Oid relid;
     Relation rel; // open, with the caller's lock
     const Leaf *leaf;
-    ShardConnection *connection;
-    const char *table;    // its name on the server
-    int identity_count;   // columns of the identity there
-    AttrNumber *identity; // in the partition
-    int column_count;     // that are read: what entries are made of, and the identity
+    ShardConnection *connection; // null: the partition is not foreign
+    const char *table;           // its name on the server, or here
+    int identity_count;          // columns of the identity there
+    AttrNumber *identity;        // in the partition
+    int column_count;            // that are read: what entries are made of, and the identity
     AttrNumber *columns;
     FmgrInfo *inputs; // of their types
     Oid *parameters;  // likewise
@@ -44,13 +44,14 @@ struct QueueBatch {
 };
 
 // Connects as `user`. `identity` keeps the names of the identity's columns there from one call to
-// the next; NIL: they are asked for. False where the table is not captured. Raises what
+// the next; NIL: they are asked for. False where the table has no outbox. Raises what
 // OpenConnection and statements raise; 42P16 where the identity there has columns that entries here
 // have not. In the current memory context.
 bool OpenQueue(ShardQueue *queue, Relation rel, const Leaf *leaf, Oid user, List **identity);
 
 // The same without a queue: rows are found by columns of the partition. False where one of them is
 // not there, or not in the identity of every index table.
+// A partition that is no foreign table is read here.
 bool OpenShard(ShardQueue *queue, Relation rel, const Leaf *leaf, Oid user, List *identity);
 
 // The oldest changes, and their rows as they are now, in the current memory context.

@@ -1,8 +1,10 @@
 // What is still queued for index tables: index_table.queue and index_table.wait_caught_up().
-#include "maintenance/public.h"
 #include "catalog/public.h"
-#include "drain/drain_errors.h"
+#include "deferred/public.h"
 #include "drain/drain.h"
+#include "drain/drain_errors.h"
+#include "drain/local_drain.h"
+#include "maintenance/public.h"
 #include "shard/public.h"
 
 namespace index_table {
@@ -62,6 +64,72 @@ bool IsCaughtUp(WaitedLeaf *leaf) {
     return caught_up && ListDrainErrors(leaf->relid) == NIL;
 }
 
+// --- index_table.queue -----------------------------------------------------------
+
+enum Column { kTable, kLeaf, kServer, kPending, kOldest, kRefused, kError, kTries, kColumns };
+
+struct StatusRow {
+    Datum values[kColumns];
+    bool nulls[kColumns];
+};
+
+void Put(StatusRow *row, Column column, bool isnull, Datum value) {
+    row->values[column] = value;
+    row->nulls[column] = isnull;
+}
+
+// A row for each index table of a foreign partition's base table.
+void PutLeaf(ReturnSetInfo *result, Oid leaf) {
+    Backlog backlog = {};
+    const char *error = TryInSubtransaction([&] { backlog = ReadBacklog(leaf); });
+    std::optional<PartitionNumber> number = FindPartitionNumber(leaf);
+    if (!number || !IsForeign(leaf))
+        return;
+    DrainErrorSummary errors = SummarizeDrainErrors(leaf);
+    if (!error)
+        error = errors.error;
+    NameData server;
+    namestrcpy(&server, ServerOf(leaf)->servername);
+    StatusRow row = {};
+    Put(&row, kLeaf, false, ObjectIdGetDatum(leaf));
+    Put(&row, kServer, false, NameGetDatum(&server));
+    Put(&row, kPending, !backlog.is_captured, Int64GetDatum(backlog.changes));
+    Put(&row, kOldest, !backlog.has_oldest, TimestampTzGetDatum(backlog.oldest));
+    Put(&row, kRefused, false, Int32GetDatum(errors.rows));
+    Put(&row, kError, !error, error ? CStringGetTextDatum(error) : 0);
+    Put(&row, kTries, false, Int32GetDatum(errors.tries));
+    ListCell *table;
+    foreach (table, ListIndexTables(number->base)) {
+        Put(&row, kTable, false, ObjectIdGetDatum(lfirst_oid(table)));
+        tuplestore_putvalues(result->setResult, result->setDesc, row.values, row.nulls);
+    }
+}
+
+// A row for an index table with a queue of its own.
+void PutQueue(ReturnSetInfo *result, Oid relid) {
+    const IndexTable *table = FindIndexTable(relid);
+    QueueContents contents;
+    if (!table || !ReadQueue(table, GetActiveSnapshot(), &contents))
+        return;
+    StatusRow row = {};
+    Put(&row, kTable, false, ObjectIdGetDatum(relid));
+    Put(&row, kLeaf, true, 0);
+    Put(&row, kServer, true, 0);
+    Put(&row, kPending, false, Int64GetDatum(contents.waiting + contents.set_aside));
+    Put(&row, kOldest, contents.oldest == DT_NOEND, TimestampTzGetDatum(contents.oldest));
+    Put(&row, kRefused, false, Int32GetDatum(static_cast<int32>(contents.set_aside)));
+    Put(&row, kError, !contents.error, contents.error ? CStringGetTextDatum(contents.error) : 0);
+    Put(&row, kTries, false, Int32GetDatum(contents.tries));
+    tuplestore_putvalues(result->setResult, result->setDesc, row.values, row.nulls);
+}
+
+// Whether everything has been drained that was committed before `since` for an index table with a
+// queue of its own. What this transaction has queued nobody drains before it ends.
+bool IsCaughtUp(Oid relid, Snapshot since) {
+    const IndexTable *table = FindIndexTable(relid);
+    return !table || !OidIsValid(table->queue) || !HasQueued(table, since);
+}
+
 } // namespace
 } // namespace index_table
 
@@ -70,38 +138,11 @@ using namespace index_table;
 SQL_FUNCTION(index_table_queue_status) {
     InitMaterializedSRF(fcinfo, 0);
     ReturnSetInfo *result = reinterpret_cast<ReturnSetInfo *>(fcinfo->resultinfo);
-    ListCell *cell, *table;
-    foreach (cell, ListDrainedLeaves(InvalidOid)) {
-        Oid leaf = lfirst_oid(cell);
-        Backlog backlog = {};
-        const char *error = TryInSubtransaction([&] { backlog = ReadBacklog(leaf); });
-        std::optional<PartitionNumber> number = FindPartitionNumber(leaf);
-        if (!number || !IsForeign(leaf))
-            continue;
-        DrainErrorSummary errors = SummarizeDrainErrors(leaf);
-        if (!error)
-            error = errors.error;
-        NameData server;
-        namestrcpy(&server, ServerOf(leaf)->servername);
-        foreach (table, ListIndexTables(number->base)) {
-            enum { kTable, kLeaf, kServer, kPending, kOldest, kRefused, kError, kTries, kColumns };
-            Datum values[kColumns] = {};
-            bool nulls[kColumns] = {};
-            values[kTable] = ObjectIdGetDatum(lfirst_oid(table));
-            values[kLeaf] = ObjectIdGetDatum(leaf);
-            values[kServer] = NameGetDatum(&server);
-            values[kPending] = Int64GetDatum(backlog.changes);
-            nulls[kPending] = !backlog.is_captured;
-            values[kOldest] = TimestampTzGetDatum(backlog.oldest);
-            nulls[kOldest] = !backlog.has_oldest;
-            values[kRefused] = Int32GetDatum(errors.rows);
-            nulls[kError] = !error;
-            if (error)
-                values[kError] = CStringGetTextDatum(error);
-            values[kTries] = Int32GetDatum(errors.tries);
-            tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
-        }
-    }
+    ListCell *cell;
+    foreach (cell, ListDrainedLeaves(InvalidOid))
+        PutLeaf(result, lfirst_oid(cell));
+    foreach (cell, ListQueued(InvalidOid))
+        PutQueue(result, lfirst_oid(cell));
     PG_RETURN_NULL();
 }
 
@@ -111,6 +152,9 @@ SQL_FUNCTION(index_table_wait_caught_up) {
     TimestampTz now = GetCurrentTimestamp();
     TimestampTz end = DatumGetTimestampTz(DirectFunctionCall2(
         timestamptz_pl_interval, TimestampTzGetDatum(now), IntervalPGetDatum(timeout)));
+    Oid relid = table->relid;
+    Snapshot since = RegisterSnapshot(GetLatestSnapshot());
+    bool is_local_done = false;
     List *leaves = ListDrainedLeaves(table->base);
     WaitedLeaf *waited = palloc0_array(WaitedLeaf, list_length(leaves) + 1);
     ListCell *cell;
@@ -119,10 +163,12 @@ SQL_FUNCTION(index_table_wait_caught_up) {
     for (int next = 0;;) {
         while (next < list_length(leaves) && IsCaughtUp(&waited[next]))
             next++;
-        if (next == list_length(leaves))
-            PG_RETURN_BOOL(true);
-        if (GetCurrentTimestamp() >= end)
-            PG_RETURN_BOOL(false);
+        is_local_done = is_local_done || IsCaughtUp(relid, since);
+        bool is_done = next == list_length(leaves) && is_local_done;
+        if (is_done || GetCurrentTimestamp() >= end) {
+            UnregisterSnapshot(since);
+            PG_RETURN_BOOL(is_done);
+        }
         WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, 50, PG_WAIT_EXTENSION);
         ResetLatch(MyLatch);
         CHECK_FOR_INTERRUPTS();

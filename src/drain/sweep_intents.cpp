@@ -1,10 +1,11 @@
 #include "drain/sweep_intents.h"
 
-#include "partitions/public.h"
 #include "catalog/public.h"
-#include "drain/drain_errors.h"
 #include "drain/apply.h"
 #include "drain/drain.h"
+#include "drain/drain_errors.h"
+#include "drain/server_entries.h"
+#include "partitions/public.h"
 
 namespace index_table {
 namespace {
@@ -163,6 +164,21 @@ bool ApplyIntents(const ShardQueue *queue, const Intents &intents, bool *is_cont
 
 } // namespace
 
+List *ListIntents() {
+    List *leaves = NIL;
+    PushActiveSnapshot(GetTransactionSnapshot());
+    MemoryContext memory = CurrentMemoryContext;
+    Connect();
+    Run("SELECT DISTINCT leaf::oid FROM index_table.intent", SPI_OK_SELECT);
+    MemoryContext spi = MemoryContextSwitchTo(memory);
+    for (uint64 i = 0; i < SPI_processed; i++)
+        leaves = lappend_oid(leaves, atooid(ValueOf(static_cast<int>(i), 1)));
+    MemoryContextSwitchTo(spi);
+    SPI_finish();
+    PopActiveSnapshot();
+    return leaves;
+}
+
 void ForgetIntentsOfDropped() {
     PushActiveSnapshot(GetTransactionSnapshot());
     Connect();
@@ -183,11 +199,13 @@ SweepResult SweepIntents(Relation rel, const Leaf *leaf) {
     ShardQueue queue = {};
     bool by_row =
         intents.identity != NIL && OpenShard(&queue, rel, leaf, GetUserId(), intents.identity);
-    if (!by_row)
+    if (!by_row && leaf->is_foreign)
         queue.connection = OpenConnection(RelationGetRelid(rel));
-    else if (EnsureIdentityIndexes(&queue))
+    else if (by_row && EnsureIdentityIndexes(&queue))
         return SweepResult::More;
-    if (!IsSettled(queue.connection, &intents))
+    if (queue.connection && !IsSettled(queue.connection, &intents))
+        return SweepResult::Wait;
+    if (HasServers(leaf) && !AreServersSettled(leaf, RelationGetRelid(rel)))
         return SweepResult::Wait;
     if (by_row) {
         ReadIdentities(&intents, CurrentMemoryContext);

@@ -1,5 +1,7 @@
 #include "exec/entry_batch.h"
 
+#include "exec/remote_entries.h"
+
 namespace index_table {
 namespace {
 
@@ -13,6 +15,15 @@ struct Ahead {
     const NullableDatum *identity;
 };
 
+// The entries of one scan, among those of the batch.
+struct Group {
+    int begin;
+    int end;
+    bool is_complete; // the scan has no more
+};
+
+constexpr int kMostGroups = 1000;
+
 } // namespace
 
 struct EntryBatch {
@@ -21,10 +32,14 @@ struct EntryBatch {
     ShardRows *shards;
     int first;
     int limit; // of the next batch
+    int room;  // of this one
     int count;
     int next;
     Ahead *entries;
     bool at_end;
+    Group *groups; // null: the batch is of one scan
+    int group_count;
+    int current;       // group
     OpenLeaf *foreign; // of the current entry
     const ShardRow *row;
     bool *by_value; // of the needed positions
@@ -69,12 +84,17 @@ void Keep(EntryBatch *batch) {
     batch->count++;
 }
 
-void Fill(EntryBatch *batch) {
-    int limit = BatchLimit(batch->shards, batch->limit);
+// Forgets what was read, and makes room for as many entries as may come now.
+void MakeRoom(EntryBatch *batch) {
+    batch->room = BatchLimit(batch->shards, batch->limit);
     BeginBatch(batch->shards);
     batch->count = batch->next = 0;
-    batch->entries =
-        static_cast<Ahead *>(MemoryContextAlloc(BatchMemory(batch->shards), sizeof(Ahead) * limit));
+    batch->entries = static_cast<Ahead *>(
+        MemoryContextAlloc(BatchMemory(batch->shards), sizeof(Ahead) * batch->room));
+}
+
+// Reads entries until the batch has `limit`.
+void Read(EntryBatch *batch, int limit) {
     while (batch->count < limit && !batch->at_end) {
         CHECK_FOR_INTERRUPTS();
         batch->at_end = !ReadEntry(batch->source);
@@ -84,8 +104,17 @@ void Fill(EntryBatch *batch) {
         Keep(batch);
         MemoryContextSwitchTo(caller);
     }
+}
+
+void Fetch(EntryBatch *batch) {
     FetchBatch(batch->shards);
-    batch->limit = Min(kMostEntries, limit * kGrowth);
+    batch->limit = Min(kMostEntries, batch->room * kGrowth);
+}
+
+void Fill(EntryBatch *batch) {
+    MakeRoom(batch);
+    Read(batch, batch->room);
+    Fetch(batch);
 }
 
 } // namespace
@@ -111,6 +140,78 @@ void RestartBatch(EntryBatch *batch) {
     batch->at_end = false;
     batch->foreign = nullptr;
     batch->row = nullptr;
+}
+
+void BeginGroups(EntryBatch *batch) {
+    MakeRoom(batch);
+    batch->groups = static_cast<Group *>(
+        MemoryContextAlloc(BatchMemory(batch->shards), sizeof(Group) * kMostGroups));
+    batch->group_count = 0;
+    if (batch->source->remote)
+        BeginRemoteGroups(batch->source->remote);
+}
+
+namespace {
+
+// Entries on servers are read when all groups are known. A group has all of its entries, or none:
+// in another order they may come the next time.
+void ReadGroups(EntryBatch *batch) {
+    RemoteEntries *remote = batch->source->remote;
+    FetchRemoteGroups(remote);
+    for (int i = 0; i < batch->group_count; i++) {
+        Group *group = &batch->groups[i];
+        group->begin = group->end = batch->count;
+        group->is_complete = StartRemoteGroup(remote, i) <= batch->room - batch->count;
+        if (!group->is_complete)
+            continue;
+        while (NextRemote(remote)) {
+            CHECK_FOR_INTERRUPTS();
+            MemoryContext caller = MemoryContextSwitchTo(BatchMemory(batch->shards));
+            batch->source->entries_read++;
+            Keep(batch);
+            MemoryContextSwitchTo(caller);
+        }
+        group->end = batch->count;
+    }
+}
+
+} // namespace
+
+bool AddGroup(EntryBatch *batch, int most) {
+    Assert(batch->groups && batch->group_count < kMostGroups && batch->count < batch->room);
+    Group *group = &batch->groups[batch->group_count++];
+    if (batch->source->remote)
+        return NoteRemoteGroup(batch->source->remote) < batch->room &&
+               batch->group_count < kMostGroups;
+    group->begin = batch->count;
+    batch->at_end = false;
+    Read(batch, Min(batch->room, batch->count + most));
+    group->end = batch->count;
+    group->is_complete = batch->at_end;
+    return batch->group_count < kMostGroups && batch->count < batch->room;
+}
+
+void FetchGroups(EntryBatch *batch) {
+    if (batch->source->remote)
+        ReadGroups(batch);
+    Fetch(batch);
+}
+
+void StartGroup(EntryBatch *batch, int number) {
+    Assert(batch->groups && number < batch->group_count);
+    batch->current = number;
+    batch->next = batch->groups[number].begin;
+    batch->count = batch->groups[number].end;
+    batch->at_end = true;
+}
+
+int GroupSize(const EntryBatch *batch) {
+    const Group &group = batch->groups[batch->current];
+    return group.end - group.begin;
+}
+
+bool IsGroupComplete(const EntryBatch *batch) {
+    return batch->groups[batch->current].is_complete;
 }
 
 bool NextBatched(EntryBatch *batch) {

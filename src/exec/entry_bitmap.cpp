@@ -5,16 +5,7 @@ namespace {
 
 void Fill(EntryBitmap *reader, const BitmapKeys &keys) {
     MemoryContext caller = MemoryContextSwitchTo(reader->memory);
-    reader->bitmap = tbm_create(work_mem * INT64CONST(1024), nullptr);
-    // An empty or null array finds nothing.
-    bool more = keys.array_count == 0 ||
-                ExecIndexEvalArrayKeys(keys.context, keys.arrays, keys.array_count);
-    while (more) {
-        CHECK_FOR_INTERRUPTS();
-        index_rescan(reader->scan, keys.keys, keys.key_count, nullptr, 0);
-        index_getbitmap(reader->scan, reader->bitmap);
-        more = keys.array_count > 0 && ExecIndexAdvanceArrayKeys(keys.arrays, keys.array_count);
-    }
+    reader->bitmap = FindInBitmap(reader->scan, keys);
     reader->iterator = compat::BeginBitmapIteration(reader->bitmap);
     reader->count = reader->next = 0;
     MemoryContextSwitchTo(caller);
@@ -41,6 +32,20 @@ bool NextPage(EntryBitmap *reader) {
 }
 
 } // namespace
+
+TIDBitmap *FindInBitmap(IndexScanDesc scan, const BitmapKeys &keys) {
+    TIDBitmap *bitmap = tbm_create(work_mem * INT64CONST(1024), nullptr);
+    // An empty or null array finds nothing.
+    bool more = keys.array_count == 0 ||
+                ExecIndexEvalArrayKeys(keys.context, keys.arrays, keys.array_count);
+    while (more) {
+        CHECK_FOR_INTERRUPTS();
+        index_rescan(scan, keys.keys, keys.key_count, nullptr, 0);
+        index_getbitmap(scan, bitmap);
+        more = keys.array_count > 0 && ExecIndexAdvanceArrayKeys(keys.arrays, keys.array_count);
+    }
+    return bitmap;
+}
 
 EntryBitmap *BeginEntryBitmap(Relation rel, Relation index, Snapshot snapshot, int key_count) {
     Assert(index->rd_index->indrelid == RelationGetRelid(rel) && snapshot && IsMemoryFreed());

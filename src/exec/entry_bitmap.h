@@ -29,6 +29,9 @@ struct BitmapKeys {
     ExprContext *context; // to evaluate the arrays in
 };
 
+// All that a scan finds which yields bitmaps, in the current memory context.
+TIDBitmap *FindInBitmap(IndexScanDesc scan, const BitmapKeys &keys);
+
 // The memory that the reader lives in is the current context. `index` is one of `rel`.
 EntryBitmap *BeginEntryBitmap(Relation rel, Relation index, Snapshot snapshot, int key_count);
 // Forgets what was found.

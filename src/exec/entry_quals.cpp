@@ -44,13 +44,25 @@ Node *WithLeft(Node *qual, List *columns, Node *const *standing) {
     }
 }
 
-List *WithLefts(const SourcePlan *plan, Node *const *standing) {
-    List *quals = NIL;
+List *WithLefts(const List *quals, const List *all_columns, Node *const *standing) {
+    List *result = NIL;
     ListCell *qual, *columns;
-    forboth(qual, plan->quals, columns, plan->qual_columns) quals =
-        lappend(quals, WithLeft(static_cast<Node *>(lfirst(qual)),
-                                static_cast<List *>(lfirst(columns)), standing));
-    return quals;
+    forboth(qual, quals, columns, all_columns) result =
+        lappend(result, WithLeft(static_cast<Node *>(lfirst(qual)),
+                                 static_cast<List *>(lfirst(columns)), standing));
+    return result;
+}
+
+// The columns of an index as expressions over its entries find them.
+Node **ColumnsOf(Relation index) {
+    TupleDesc descriptor = RelationGetDescr(index);
+    Node **columns = palloc_array(Node *, descriptor->natts);
+    for (int i = 0; i < descriptor->natts; i++) {
+        Form_pg_attribute att = TupleDescAttr(descriptor, i);
+        columns[i] = reinterpret_cast<Node *>(
+            makeVar(INDEX_VAR, i + 1, att->atttypid, att->atttypmod, att->attcollation, 0));
+    }
+    return columns;
 }
 
 Node *OverPosition(const IndexTable *, int position, const Var *column) {
@@ -63,14 +75,11 @@ Node *OverPosition(const IndexTable *, int position, const Var *column) {
 } // namespace
 
 List *QualsOverIndex(const SourcePlan *plan, Relation index) {
-    TupleDesc descriptor = RelationGetDescr(index);
-    Node **columns = palloc_array(Node *, descriptor->natts);
-    for (int i = 0; i < descriptor->natts; i++) {
-        Form_pg_attribute att = TupleDescAttr(descriptor, i);
-        columns[i] = reinterpret_cast<Node *>(
-            makeVar(INDEX_VAR, i + 1, att->atttypid, att->atttypmod, att->attcollation, 0));
-    }
-    return WithLefts(plan, columns);
+    return WithLefts(plan->quals, plan->qual_columns, ColumnsOf(index));
+}
+
+List *DistancesOverIndex(const ScanPlan *plan, Relation index) {
+    return WithLefts(plan->distances, plan->distance_columns, ColumnsOf(index));
 }
 
 List *QualsOverEntry(const SourcePlan *plan, const IndexTable *table, Relation index,
@@ -96,7 +105,7 @@ List *QualsOverEntry(const SourcePlan *plan, const IndexTable *table, Relation i
         }
         columns[i] = column;
     }
-    List *quals = WithLefts(plan, columns);
+    List *quals = WithLefts(plan->quals, plan->qual_columns, columns);
     if (List *predicate = RelationGetIndexPredicate(index))
         quals = list_concat(quals,
                             reinterpret_cast<List *>(ReplaceColumns(

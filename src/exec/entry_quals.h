@@ -9,6 +9,8 @@ namespace index_table {
 
 // The conditions on the columns of the open index, as ExecIndexBuildScanKeys wants them.
 List *QualsOverIndex(const SourcePlan *plan, Relation index);
+// The distances that the open index orders by, likewise.
+List *DistancesOverIndex(const ScanPlan *plan, Relation index);
 
 // The same conditions, and the index's own predicate, on an entry: columns are numbered by
 // position, from 1, in range table index 1. `stored` are the columns of the index's table.

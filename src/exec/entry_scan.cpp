@@ -1,6 +1,7 @@
 #include "exec/entry_scan.h"
 
 #include "catalog/public.h"
+#include "exec/scan_plan.h"
 #include "maintenance/public.h"
 
 namespace index_table {
@@ -144,7 +145,8 @@ BoundPlan Prepare(const IndexTable *table, const EntryCondition &condition, cons
 
     // What the plan refers to lives as long as the plan.
     MemoryContext caller = MemoryContextSwitchTo(CacheMemoryContext);
-    BoundPlan plan = PrepareBound(sql.data, table, CURSOR_OPT_FAST_PLAN, condition.count, types);
+    BoundPlan plan =
+        PrepareBound(sql.data, table, kPlanNatively | CURSOR_OPT_FAST_PLAN, condition.count, types);
     MemoryContextSwitchTo(caller);
     return plan;
 }
@@ -204,6 +206,9 @@ bool ShowsBase(const IndexTable *table, Snapshot snapshot) {
     bool is_built = !TransactionIdIsNormal(table->built) ||
                     TransactionIdIsCurrentTransactionId(table->built) ||
                     !XidInMVCCSnapshot(table->built, snapshot);
+    // Servers show what is committed there now.
+    if (table->on_servers && IsolationUsesXactSnapshot())
+        return false;
     return is_built && IsTrusted(table) && !HasUnflushedChanges(table->relid) &&
            !IsBeingChanged(table->base, snapshot->curcid);
 }

@@ -3,6 +3,9 @@
 #include "core/public.h"
 #include "exec/entry_bitmap.h"
 #include "exec/entry_quals.h"
+#include "exec/overlay.h"
+#include "exec/read_consistency.h"
+#include "exec/remote_entries.h"
 #include "maintenance/public.h"
 
 namespace index_table {
@@ -223,6 +226,7 @@ void PrepareFilter(EntrySource *source) {
     TupleDesc descriptor = CreateTemplateTupleDesc(table->column_count);
     for (int i = 0; i < table->column_count; i++)
         TupleDescCopyEntry(descriptor, i + 1, RelationGetDescr(source->rel), live[i]);
+    compat::FinishDescriptor(descriptor);
     source->filter_slot = MakeSingleTupleTableSlot(descriptor, &TTSOpsVirtual);
     List *quals = QualsOverEntry(source->plan, table, source->index, live);
     source->filter = ExecInitQual(quals, source->node);
@@ -231,6 +235,113 @@ void PrepareFilter(EntrySource *source) {
     for (int i = 0; i < table->column_count; i++)
         if (bms_is_member(i + 1 - FirstLowInvalidHeapAttributeNumber, columns))
             source->filtered = bms_add_member(source->filtered, i);
+}
+
+// --- From the queue ----------------------------------------------------------
+
+// Lays what is queued over the entries, if anything is; where it cannot be known they are
+// recomputed.
+void PrepareOverlay(EntrySource *source, const EntryNeeds &needs) {
+    Relation base = reinterpret_cast<ScanState *>(source->node)->ss_currentRelation;
+    Overlay *overlay = OpenOverlay(source->table, base, source->snapshot, needs.lock);
+    if (!overlay) {
+        source->recompute = true;
+        return;
+    }
+    if (IsQueueEmpty(&overlay->packs)) {
+        CloseOverlay(overlay);
+        return;
+    }
+    source->overlay = overlay;
+    source->held_values = palloc0_array(Datum, source->table->column_count);
+    source->held_nulls = palloc0_array(bool, source->table->column_count);
+    if (source->is_ordered)
+        OrderOverlay(overlay, source->index, FindColumns(source->table, source->rel),
+                     source->direction == BackwardScanDirection);
+}
+
+// What tells whether a stored entry counts, and where it comes.
+Bitmapset *AddOverlayPositions(const EntrySource *source, Bitmapset *positions) {
+    const IndexTable *table = source->table;
+    for (int i = 0; i < table->identity_count; i++)
+        positions = bms_add_member(positions, table->identity[i].position);
+    return bms_add_members(positions, OrderPositions(source->overlay));
+}
+
+// Adds the hashes of what a condition on the first column says it equals. False where that is not
+// known.
+bool AddWanted(EntrySource *source, const ScanKeyData &key, WantedKeys *wanted) {
+    KeyHasher *hasher = source->overlay->packs.hasher;
+    if (key.sk_flags & (SK_ROW_HEADER | SK_SEARCHNOTNULL))
+        return false;
+    if (key.sk_flags & SK_SEARCHNULL) {
+        wanted->hashes[wanted->count++] = HashKey(hasher, 0, true);
+        return true;
+    }
+    if (key.sk_strategy != BTEqualStrategyNumber)
+        return false;
+    if (key.sk_flags & SK_ISNULL) // nothing equals it
+        return true;
+    Oid type = OidIsValid(key.sk_subtype) ? key.sk_subtype : hasher->input;
+    FmgrInfo *hash = &hasher->hash;
+    FmgrInfo other;
+    if (type != hasher->input) {
+        if (!FindHashOf(hasher, type, &other))
+            return false;
+        hash = &other;
+    }
+    auto add = [&](Datum value) {
+        wanted->hashes[wanted->count++] =
+            DatumGetUInt32(FunctionCall1Coll(hash, hasher->collation, value));
+    };
+    if (!(key.sk_flags & SK_SEARCHARRAY)) {
+        add(key.sk_argument);
+        return true;
+    }
+    ArrayType *array = DatumGetArrayTypeP(key.sk_argument);
+    int16 length;
+    bool by_value;
+    char align;
+    get_typlenbyvalalign(ARR_ELEMTYPE(array), &length, &by_value, &align);
+    Datum *values;
+    bool *nulls;
+    int count;
+    deconstruct_array(array, ARR_ELEMTYPE(array), length, by_value, align, &values, &nulls, &count);
+    wanted->hashes = palloc_array(uint32, Max(1, count));
+    for (int i = 0; i < count; i++)
+        if (!nulls[i])
+            add(values[i]);
+    return true;
+}
+
+// The keys that the scan is about.
+WantedKeys FindWanted(EntrySource *source) {
+    WantedKeys wanted = {.count = 0, .hashes = palloc_array(uint32, 1)};
+    if (source->overlay->packs.hasher->is_usable && !source->plan->is_owner_index)
+        for (int i = 0; i < source->key_count; i++)
+            if (source->keys[i].sk_attno == 1 && AddWanted(source, source->keys[i], &wanted)) {
+                std::sort(wanted.hashes, wanted.hashes + wanted.count);
+                wanted.count = static_cast<int>(
+                    std::unique(wanted.hashes, wanted.hashes + wanted.count) - wanted.hashes);
+                return wanted;
+            }
+    return {.count = -1, .hashes = nullptr};
+}
+
+void RestartOverlay(EntrySource *source) {
+    Overlay *overlay = source->overlay;
+    source->has_ended = source->has_held = false;
+    MemoryContext caller =
+        MemoryContextSwitchTo(source->node->ps_ExprContext->ecxt_per_tuple_memory);
+    StartOverlay(overlay, FindWanted(source));
+    MemoryContextSwitchTo(caller);
+    FilterOverlay(overlay, [source](const OverlayEntry &entry) {
+        memcpy(source->values, entry.values, sizeof(Datum) * source->table->column_count);
+        memcpy(source->nulls, entry.nulls, source->table->column_count);
+        return PassesFilter(source);
+    });
+    if (source->is_ordered)
+        SortOverlay(overlay);
 }
 
 // --- From the base table -----------------------------------------------------
@@ -301,7 +412,7 @@ bool Recompute(EntrySource *source) {
 } // namespace
 
 void BeginEntrySource(EntrySource *source, const IndexTable *table, const SourcePlan *plan,
-                      ScanDirection direction, PlanState *node, const Bitmapset *needed) {
+                      ScanDirection direction, PlanState *node, const EntryNeeds &needs) {
     Assert(IsKnown(table));
     Assert(IsLocked(table->relid, AccessShareLock) || IsParallelWorker());
     *source = {.table = table,
@@ -309,7 +420,9 @@ void BeginEntrySource(EntrySource *source, const IndexTable *table, const Source
                .direction = direction,
                .node = node,
                .snapshot = node->state->es_snapshot,
-               .memory = CurrentMemoryContext};
+               .memory = CurrentMemoryContext,
+               .is_ordered = needs.is_ordered,
+               .is_read = needs.lock == AccessShareLock};
     // A recomputed entry comes with two more columns, in jsonb.
     source->values = palloc0_array(Datum, table->column_count + 2);
     source->nulls = palloc0_array(bool, table->column_count + 2);
@@ -317,9 +430,16 @@ void BeginEntrySource(EntrySource *source, const IndexTable *table, const Source
     source->index = index_open(plan->index, AccessShareLock);
     source->by_bitmap = plan->is_owner_index && source->index->rd_rel->relam != BTREE_AM_OID;
     source->recompute = !ShowsBase(table, source->snapshot);
-    if (source->recompute || source->by_bitmap)
+    if (!source->recompute && OidIsValid(table->queue) && (needs.is_final || !ReadsEventually()))
+        PrepareOverlay(source, needs);
+    bool is_remote = table->on_servers && !source->recompute;
+    if (source->recompute || source->by_bitmap || source->overlay || is_remote)
         PrepareFilter(source);
-    Bitmapset *read = bms_union(needed, source->filtered);
+    Bitmapset *read = bms_union(needs.positions, source->filtered);
+    if (source->overlay)
+        read = AddOverlayPositions(source, read);
+    if (is_remote)
+        read = bms_add_member(read, 0);
     source->needed = palloc_array(int, table->column_count);
     for (int member = -1; (member = bms_next_member(read, member)) >= 0;)
         source->needed[source->needed_count++] = member;
@@ -328,8 +448,11 @@ void BeginEntrySource(EntrySource *source, const IndexTable *table, const Source
             source->memory, "index_table recomputed entries", ALLOCSET_DEFAULT_SIZES);
         return;
     }
-    OpenParts(source);
+    if (!is_remote)
+        OpenParts(source);
     PrepareKeys(source);
+    if (is_remote)
+        source->remote = BeginRemoteEntries(source);
 }
 
 void RestartEntries(EntrySource *source) {
@@ -343,29 +466,101 @@ void RestartEntries(EntrySource *source) {
         ExecIndexEvalRuntimeKeys(source->runtime_context, source->runtime_keys,
                                  source->runtime_key_count);
     }
+    if (source->remote) {
+        RestartRemote(source->remote);
+        return;
+    }
+    if (source->overlay)
+        RestartOverlay(source);
     int part = FindPart(source);
     source->current = part >= 0 ? part : 0;
     if (source->part_count > 0)
         StartPart(source);
 }
 
+namespace {
+
+// The next entry that is stored.
+bool ReadStored(EntrySource *source) {
+    while (source->current < source->part_count) {
+        EntryPart *part = &source->parts[source->current];
+        if (ReadFromPart(source, part))
+            return true;
+        if (FindPart(source) >= 0 || source->current == source->part_count - 1)
+            return false;
+        if (part->bitmap)
+            ResetEntryBitmap(part->bitmap);
+        source->current++;
+        StartPart(source);
+    }
+    return false;
+}
+
+// The next one that counts, into `values`.
+bool ReadCounting(EntrySource *source) {
+    while (!source->has_ended) {
+        if (!ReadStored(source))
+            source->has_ended = true;
+        else if (!IsQueued(source->overlay, source->values, source->nulls))
+            return true;
+    }
+    return false;
+}
+
+void Exchange(EntrySource *source) {
+    std::swap(source->values, source->held_values);
+    std::swap(source->nulls, source->held_nulls);
+}
+
+bool ReadFromOverlay(EntrySource *source) {
+    Overlay *overlay = source->overlay;
+    if (overlay->next == overlay->count)
+        return false;
+    const OverlayEntry &entry = overlay->entries[overlay->next++];
+    memcpy(source->values, entry.values, sizeof(Datum) * source->table->column_count);
+    memcpy(source->nulls, entry.nulls, source->table->column_count);
+    return true;
+}
+
+// Stored and queued entries, in the order of the index where that matters.
+bool ReadMerged(EntrySource *source) {
+    Overlay *overlay = source->overlay;
+    if (!source->is_ordered)
+        return ReadFromOverlay(source) || ReadCounting(source);
+    if (!source->has_held) {
+        source->has_held = ReadCounting(source);
+        Exchange(source);
+    }
+    if (overlay->next < overlay->count &&
+        (!source->has_held || CompareOverlay(overlay, overlay->entries[overlay->next],
+                                             source->held_values, source->held_nulls) <= 0))
+        return ReadFromOverlay(source);
+    if (!source->has_held)
+        return false;
+    Exchange(source);
+    source->has_held = false;
+    return true;
+}
+
+// The next from servers that meets the conditions.
+bool ReadRemote(EntrySource *source) {
+    while (NextRemote(source->remote)) {
+        CHECK_FOR_INTERRUPTS();
+        if (PassesFilter(source))
+            return true;
+        source->entries_removed++;
+    }
+    return false;
+}
+
+} // namespace
+
 bool ReadEntry(EntrySource *source) {
     Assert(source->table);
-    bool found = false;
-    if (source->recompute) {
-        found = Recompute(source);
-    } else {
-        while (source->current < source->part_count) {
-            EntryPart *part = &source->parts[source->current];
-            found = ReadFromPart(source, part);
-            if (found || FindPart(source) >= 0 || source->current == source->part_count - 1)
-                break;
-            if (part->bitmap)
-                ResetEntryBitmap(part->bitmap);
-            source->current++;
-            StartPart(source);
-        }
-    }
+    bool found = source->recompute ? Recompute(source)
+                 : source->remote  ? ReadRemote(source)
+                 : source->overlay ? ReadMerged(source)
+                                   : ReadStored(source);
     source->entries_read += found;
     return found;
 }
@@ -373,6 +568,10 @@ bool ReadEntry(EntrySource *source) {
 void EndEntrySource(EntrySource *source) {
     if (source->recompute)
         StopRecomputation(source);
+    if (source->remote)
+        EndRemoteEntries(source->remote);
+    if (source->overlay)
+        CloseOverlay(source->overlay);
     if (source->filter_slot)
         ExecDropSingleTupleTableSlot(source->filter_slot);
     for (EntryPart &part : std::span(source->parts, source->part_count)) {

@@ -36,6 +36,18 @@ struct EntrySource {
     int runtime_key_count;
     ExprContext *runtime_context;
 
+    // On servers; null: the index table is here.
+    struct RemoteEntries *remote;
+
+    // What is queued for the index table; null: nothing.
+    struct Overlay *overlay;
+    bool is_ordered;
+    bool is_read;   // rows are neither changed nor locked
+    bool has_ended; // there are no more stored entries
+    bool has_held;  // a stored entry that comes after the one just read
+    Datum *held_values;
+    bool *held_nulls;
+
     // Conditions that are checked on entries.
     ExprState *filter;
     TupleTableSlot *filter_slot;
@@ -55,10 +67,17 @@ struct EntrySource {
     uint64 heap_fetches;
 };
 
-// `needed` are the positions whose values the caller reads. Opens the index table; the planner or
-// the plan cache has locked it.
+// What a scan wants of a source.
+struct EntryNeeds {
+    const Bitmapset *positions; // whose values it reads
+    bool is_ordered;            // the order of the entries matters
+    bool is_final;              // rows are not looked at: entries must be what they are
+    LOCKMODE lock;              // on partitions
+};
+// `node` is a scan of the base table. Opens the index table; the planner or the plan cache has
+// locked it.
 void BeginEntrySource(EntrySource *source, const IndexTable *table, const SourcePlan *plan,
-                      ScanDirection direction, PlanState *node, const Bitmapset *needed);
+                      ScanDirection direction, PlanState *node, const EntryNeeds &needs);
 // Starts over with the parameters as they are now.
 void RestartEntries(EntrySource *source);
 // Reads the next entry into `values`; false at the end.

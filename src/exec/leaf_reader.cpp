@@ -1,9 +1,15 @@
 #include "exec/leaf_reader.h"
 
 #include "core/public.h"
+#include "exec/attachment.h"
 
 namespace index_table {
 namespace {
+
+// An index table shows no snapshot that is older than them rows of partitions that have joined.
+Viewer ViewerOf(const LeafReader *reader) {
+    return {.base = reader->table->base, .snapshot = reader->snapshot};
+}
 
 // Sets the leaf up to be searched through `index`; false where the identity does not determine the
 // index's key.
@@ -59,85 +65,27 @@ Relation ChooseIndex(LeafReader *reader, OpenLeaf *leaf) {
     return chosen;
 }
 
-// Whether the partition, or one above it, is marked to be detached concurrently (`pending`), and
-// whether the snapshot sees that, or it is done already. `depth`: how far below the base table.
-bool ReadDetached(Oid base, Oid relid, Snapshot snapshot, bool *pending, int *depth) {
-    bool detached = false;
-    *pending = false;
-    *depth = 0;
-    while (!detached && get_rel_relispartition(relid)) {
-        Parent parent;
-        if (!FindParent(relid, &parent))
-            return true;
-        relid = parent.relid;
-        ++*depth;
-        *pending = *pending || parent.is_detach_pending;
-        detached = parent.is_detach_pending && !XidInMVCCSnapshot(parent.changed_by, snapshot);
-    }
-    return detached || relid != base;
-}
-
-struct Attached {
-    Oid relid;
-    int depth;
-};
-
-// Whether the snapshot sees that the partition is about to be detached. That hardly any is, is
-// remembered as long as nothing at all changes.
-bool IsBeingDetached(Oid base, Oid relid, Snapshot snapshot, int *depth) {
-    static constinit KnownRelations<Attached> attached = {};
-    if (const Attached *known = attached.Find(relid, "index_table attached partitions")) {
-        *depth = known->depth;
-        return false;
-    }
-    bool pending;
-    bool detached = ReadDetached(base, relid, snapshot, &pending, depth);
-    if (!pending && !detached)
-        attached.Add({relid, *depth});
-    return detached;
-}
-
-// The partition with a number; InvalidOid where the snapshot does not show it. What is about to be
-// detached is not to be locked either: whoever finishes that may be waiting for this snapshot.
-Oid FindReadable(const LeafReader *reader, int32 partition_id, int *depth) {
+// The partition with a number; InvalidOid where the snapshot does not show it.
+Oid FindReadable(const LeafReader *reader, int32 partition_id) {
     Oid relid = FindPartition(reader->table->base, partition_id);
-    return OidIsValid(relid) &&
-                   !IsBeingDetached(reader->table->base, relid, reader->snapshot, depth)
-               ? relid
-               : InvalidOid;
-}
-
-// Locks the partitioned tables between the base table and one of its partitions, top down.
-void LockAncestors(Oid base, Oid relid, LOCKMODE mode) {
-    List *ancestors = NIL;
-    Parent parent;
-    for (Oid child = relid;
-         get_rel_relispartition(child) && FindParent(child, &parent) && parent.relid != base;
-         child = parent.relid)
-        ancestors = lcons_oid(parent.relid, ancestors);
-    ListCell *cell;
-    foreach (cell, ancestors)
-        LockRelationOid(lfirst_oid(cell), mode);
-    list_free(ancestors);
+    int depth;
+    return OidIsValid(relid) && IsAttached(ViewerOf(reader), relid, &depth) ? relid : InvalidOid;
 }
 
 void OpenPartition(LeafReader *reader, OpenLeaf *leaf) {
-    int depth;
-    Oid relid = FindReadable(reader, leaf->partition_id, &depth);
-    // Whoever changes rows opens those tables without asking: where a row leaves its partition,
-    // foreign keys are told of all above. First, as others lock them.
-    if (OidIsValid(relid) && depth > 1 && reader->lock >= RowExclusiveLock)
-        LockAncestors(reader->table->base, relid, reader->lock);
-    Relation rel = OidIsValid(relid) ? try_relation_open(relid, reader->lock) : nullptr;
+    Oid relid = FindPartition(reader->table->base, leaf->partition_id);
+    Relation rel = OidIsValid(relid)
+                       ? OpenAttached(ViewerOf(reader), relid, reader->lock, &leaf->depth)
+                       : nullptr;
     if (!rel)
         return;
     // Waiting for the lock may have changed it.
-    if (FindReadable(reader, leaf->partition_id, &depth) != relid) {
+    if (FindPartition(reader->table->base, leaf->partition_id) != relid) {
         relation_close(rel, NoLock);
         return;
     }
     leaf->rel = rel;
-    leaf->map = compat::MapColumnsByName(RelationGetDescr(rel), RelationGetDescr(reader->base));
+    leaf->map = MapToBase(rel, reader->base);
     leaf->slot = table_slot_create(rel, nullptr);
     reader->opened++;
     leaf->is_foreign = rel->rd_rel->relkind == RELKIND_FOREIGN_TABLE;
@@ -195,11 +143,10 @@ bool IsReadable(LeafReader *reader, int32 partition_id) {
     if (!leaf->is_known) {
         // Locked like a partition that is read: what has been shown must not be truncated before
         // the transaction ends.
-        int depth;
-        Oid relid = FindReadable(reader, partition_id, &depth);
+        Oid relid = FindReadable(reader, partition_id);
         if (OidIsValid(relid)) {
             LockRelationOid(relid, reader->lock);
-            leaf->is_readable = FindReadable(reader, partition_id, &depth) == relid;
+            leaf->is_readable = FindReadable(reader, partition_id) == relid;
         }
         leaf->is_known = true;
     }

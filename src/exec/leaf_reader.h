@@ -10,6 +10,7 @@ namespace index_table {
 struct OpenLeaf {
     int32 partition_id;
     OpenLeaf *next;
+    int depth;          // below the base table, whose own partitions have 1
     Relation rel;       // null: the partition is gone, or not to be seen by the snapshot
     Relation index;     // by which the identity finds rows; null: none can, the leaf is scanned
     IndexScanDesc scan; // null: to be begun

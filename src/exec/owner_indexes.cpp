@@ -4,6 +4,12 @@
 #include "maintenance/public.h"
 
 namespace index_table {
+
+// SP-GiST compares bytes, trigrams are of the text as it is.
+bool FollowsCollations(Oid method) {
+    return method == BTREE_AM_OID || method == HASH_AM_OID || method == BRIN_AM_OID;
+}
+
 namespace {
 
 struct ReplaceContext {
@@ -37,12 +43,6 @@ Node *OverBase(const IndexTable *table, int position, const Var *) {
         return nullptr;
     const void *expr = table->base_columns[position];
     return static_cast<Node *>(copyObjectImpl(expr ? expr : table->key_exprs[position]));
-}
-
-// Whether an access method finds what a collation takes to be equal where that is not equal bytes.
-// SP-GiST compares bytes, trigrams are of the text as it is.
-bool FollowsCollations(Oid method) {
-    return method == BTREE_AM_OID || method == HASH_AM_OID || method == BRIN_AM_OID;
 }
 
 // Sees an index of an index table from the base table; false where that is not possible.
@@ -158,7 +158,9 @@ bool Load(OwnerIndexes *found, const IndexTable *table) {
         if (!index)
             continue;
         OwnerIndex *owner_index = &found->indexes[found->count];
-        if (!has_entry_index && IsEntryIndex(index, table, stored)) {
+        if (table->on_servers) {
+            // none that could be scanned
+        } else if (!has_entry_index && IsEntryIndex(index, table, stored)) {
             has_entry_index = true;
         } else if (!IsNullKeyIndex(index, table) &&
                    Describe(owner_index, rel, index, table, stored)) {
@@ -200,7 +202,8 @@ const OwnerIndexes *GetOwnerIndexes(const IndexTable *table) {
 bool IsEntryIndex(Relation index, const IndexTable *table, const AttrNumber *stored) {
     Assert(CheckRelationLockedByMe(index, AccessShareLock, true));
     Form_pg_index form = index->rd_index;
-    bool usable = form->indisvalid && index->rd_rel->relam == BTREE_AM_OID &&
+    // Over foreign partitions there is no valid one: it stands for those on the servers.
+    bool usable = (form->indisvalid || table->on_servers) && index->rd_rel->relam == BTREE_AM_OID &&
                   form->indnkeyatts >= table->key.count && !form->indcheckxmin &&
                   heap_attisnull(index->rd_indextuple, Anum_pg_index_indpred, nullptr);
     for (int i = 0; usable && i < table->key.count; i++) {
@@ -223,11 +226,12 @@ bool ServesColumns(const OwnerIndex &owner_index, const Bitmapset *columns) {
 
 namespace {
 
-// As the planner decides it.
+// As the planner decides it. An index that was built while others wrote lacks what older snapshots
+// see: the build waits for those, and cannot wait for those on a standby.
 bool IsUsable(Relation index, bool *transient) {
     if (!index->rd_index->indisvalid)
         return false;
-    if (!index->rd_index->indcheckxmin ||
+    if ((!index->rd_index->indcheckxmin && !RecoveryInProgress()) ||
         TransactionIdPrecedes(HeapTupleHeaderGetXmin(index->rd_indextuple->t_data),
                               TransactionXmin))
         return true;

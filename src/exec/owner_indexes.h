@@ -35,6 +35,9 @@ const OwnerIndexes *GetOwnerIndexes(const IndexTable *table);
 // with the key, in its order.
 bool IsEntryIndex(Relation index, const IndexTable *table, const AttrNumber *stored);
 
+// Whether an access method finds what a collation takes to be equal where that is not equal bytes.
+bool FollowsCollations(Oid method);
+
 // Whether something that `columns` (offset as above) can restrict is in the index, or they may
 // imply its predicate.
 bool ServesColumns(const OwnerIndex &owner_index, const Bitmapset *columns);

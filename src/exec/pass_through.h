@@ -13,6 +13,14 @@ Path *MakePassThroughPath(RelOptInfo *rel, Path *child, const CustomPathMethods 
 Plan *PlanPassThrough(CustomPath *path, List *target_list, List *children,
                       const CustomScanMethods *methods);
 
+// The state of a custom node, whose first member is a CustomScanState called css.
+template <typename State>
+Node *MakeNodeState(const CustomExecMethods *methods) {
+    State *state = reinterpret_cast<State *>(newNode(sizeof(State), T_CustomScanState));
+    state->css.methods = methods;
+    return reinterpret_cast<Node *>(state);
+}
+
 // The node below.
 PlanState *Child(CustomScanState *node);
 // For BeginCustomScan: starts the node below, whose slot becomes the node's own.

@@ -5,10 +5,15 @@
 #pragma once
 
 #include "exec/entry_scan.h"
+#include "exec/identity_map.h"
 #include "exec/leaf_reader.h"
+#include "exec/outer_rows.h"
 #include "exec/owner_indexes.h"
 #include "exec/pass_through.h"
 #include "exec/query_start.h"
+#include "exec/queued_rows.h"
+#include "exec/read_consistency.h"
+#include "exec/remote_entries.h"
 #include "exec/row_switch.h"
 #include "exec/row_use.h"
 #include "exec/scan_plan.h"

@@ -1,10 +1,11 @@
 #include "exec/row_switch.h"
 
+#include "catalog/public.h"
 #include "core/public.h"
 #include "exec/pass_through.h"
 #include "exec/query_start.h"
-#include "catalog/public.h"
 #include "exec/row_use.h"
+#include "shard/public.h"
 
 namespace index_table {
 namespace {
@@ -23,6 +24,8 @@ struct SwitchedLeaf {
     ResultRelInfo *result;    // for the target
     AttrMap *map;             // its columns for the base table's; null: the same layout
     TupleTableSlot *epq_slot; // where a row that others have changed is looked at again
+    bool is_foreign;
+    TupleTableSlot *converted; // a row of the child's with the leaf's own row in it
     compat::RenamedColumns updated_columns;
 };
 
@@ -30,6 +33,7 @@ struct SwitchedLeaf {
 struct Switch {
     Index rowmark;     // 0: the target
     AttrNumber column; // of the child's rows, with the partition
+    AttrNumber whole;  // for the target: with the whole row, where partitions are foreign tables
     // Of the node above, found when the query has been started:
     ModifyTableState *modify; // for the target
     const ModifyTable *plan;  // its plan
@@ -50,16 +54,6 @@ struct RowSwitch {
 
 RowSwitch *ToSwitch(CustomScanState *node) {
     return reinterpret_cast<RowSwitch *>(node);
-}
-
-List *MapColumns(List *columns, const AttrMap *map) {
-    if (!map)
-        return columns;
-    List *mapped = NIL;
-    ListCell *cell;
-    foreach (cell, columns)
-        mapped = lappend_int(mapped, map->attnums[lfirst_int(cell) - 1]);
-    return mapped;
 }
 
 // An expression over the base table's columns, for the leaf's.
@@ -141,6 +135,33 @@ void InitMerge(const Switch *self, const SwitchedLeaf *leaf, ResultRelInfo *resu
     }
 }
 
+List *PlanLeafChange(const Switch *self, const SwitchedLeaf *leaf, EState *estate) {
+    const ModifyTable *plan = self->plan;
+    auto first = [](List *lists) {
+        return lists == NIL ? NIL : static_cast<List *>(linitial(lists));
+    };
+    List *columns = plan->operation == CMD_UPDATE ? first(plan->updateColnosLists) : NIL;
+    return PlanRemoteChange({.leaf = leaf->rel,
+                             .operation = plan->operation,
+                             .rti = self->rti,
+                             .columns = MapColumns(columns, leaf->map),
+                             .returning = MapExpression(self, leaf, first(plan->returningLists)),
+                             .checks = MapExpression(self, leaf, first(plan->withCheckOptionLists)),
+                             .user = compat::ReaderOf(estate, self->rti)});
+}
+
+// The row comes with the whole of what it was, which the foreign data wrapper and triggers want.
+void InitForeign(const Switch *self, SwitchedLeaf *leaf) {
+    ModifyTableState *modify = self->modify;
+    ResultRelInfo *result = leaf->result;
+    result->ri_RowIdAttNo = self->whole;
+    if (leaf->map)
+        leaf->converted = ExecInitExtraTupleSlot(
+            modify->ps.state, ExecGetResultType(outerPlanState(modify)), &TTSOpsVirtual);
+    result->ri_FdwRoutine->BeginForeignModify(modify, result,
+                                              PlanLeafChange(self, leaf, modify->ps.state), 0, 0);
+}
+
 // Makes the leaf known to the node above, as it would have been from the start.
 void AddResultRelation(Switch *self, SwitchedLeaf *leaf) {
     ModifyTableState *modify = self->modify;
@@ -165,6 +186,8 @@ void AddResultRelation(Switch *self, SwitchedLeaf *leaf) {
     else if (modify->operation == CMD_MERGE)
         InitMerge(self, leaf, result);
     leaf->result = result;
+    if (leaf->is_foreign)
+        InitForeign(self, leaf);
     // So that triggers find it, and its indexes are closed at the end.
     estate->es_opened_result_relations = lappend(estate->es_opened_result_relations, result);
     modify->mt_nrels++;
@@ -177,6 +200,7 @@ SwitchedLeaf *OpenLeaf(Switch *self, Oid relid) {
     leaf->relid = relid;
     leaf->rel = table_open(relid, LockModeFor(self->modify ? RowUse::Change : RowUse::Lock));
     leaf->map = compat::MapColumnsByName(RelationGetDescr(leaf->rel), RelationGetDescr(self->base));
+    leaf->is_foreign = leaf->rel->rd_rel->relkind == RELKIND_FOREIGN_TABLE;
     if (self->modify)
         AddResultRelation(self, leaf);
     self->leaves.Add(relid, leaf, estate->es_query_cxt);
@@ -194,7 +218,9 @@ void SwitchTo(Switch *self, Oid relid) {
         leaf = OpenLeaf(self, relid);
     if (self->mark) {
         self->mark->relation = leaf->rel;
-        self->mark->relid = relid;
+        // Rows of foreign partitions were locked as they were read: to PostgreSQL they come from a
+        // partition that this mark is not of.
+        self->mark->relid = leaf->is_foreign ? InvalidOid : relid;
     }
     // PostgreSQL has one slot for a relation of the query: the leaf tells which row it can hold.
     TupleTableSlot **slot = &self->epq->relsubs_slot[self->rti - 1];
@@ -207,6 +233,37 @@ void SwitchTo(Switch *self, Oid relid) {
                                      &leaf->updated_columns);
     if (self->modify && is_new)
         compat::InitGeneratedColumns(leaf->result, self->modify);
+}
+
+// The child's row for the node above: the whole row in it as the partition has it.
+TupleTableSlot *Convert(const Switch *self, TupleTableSlot *row) {
+    EState *estate = self->modify->ps.state;
+    MemoryContext caller = MemoryContextSwitchTo(GetPerTupleMemoryContext(estate));
+    const SwitchedLeaf *leaf = self->current;
+    TupleTableSlot *converted = leaf->converted;
+    slot_getallattrs(row);
+    int natts = row->tts_tupleDescriptor->natts;
+    ExecClearTuple(converted);
+    memcpy(converted->tts_values, row->tts_values, sizeof(Datum) * natts);
+    memcpy(converted->tts_isnull, row->tts_isnull, natts);
+    HeapTupleHeader whole = DatumGetHeapTupleHeader(row->tts_values[self->whole - 1]);
+    HeapTupleData tuple = {.t_len = HeapTupleHeaderGetDatumLength(whole), .t_data = whole};
+    ItemPointerSetInvalid(&tuple.t_self);
+    TupleDesc from = RelationGetDescr(self->base), to = RelationGetDescr(leaf->rel);
+    Datum *values = palloc_array(Datum, from->natts + to->natts);
+    bool *nulls = palloc_array(bool, from->natts + to->natts);
+    heap_deform_tuple(&tuple, from, values, nulls);
+    Datum *own = values + from->natts;
+    bool *own_nulls = nulls + from->natts;
+    std::fill(own_nulls, own_nulls + to->natts, true);
+    for (int i = 0; i < from->natts; i++)
+        if (leaf->map->attnums[i] != 0) {
+            own[leaf->map->attnums[i] - 1] = values[i];
+            own_nulls[leaf->map->attnums[i] - 1] = nulls[i];
+        }
+    converted->tts_values[self->whole - 1] = HeapTupleGetDatum(heap_form_tuple(to, own, own_nulls));
+    MemoryContextSwitchTo(caller);
+    return ExecStoreVirtualTuple(converted);
 }
 
 // All rows have passed: the node above becomes what it was. LockRows forgets its slots then.
@@ -245,7 +302,7 @@ void LinkModify(Switch *self, ModifyTableState *modify) {
     self->epq = &modify->mt_epqstate;
     self->rti = root->ri_RangeTableIndex;
     self->base = root->ri_RelationDesc;
-    const Base *base = FindBase(RelationGetRelid(self->base));
+    const Base *base = FindIndexedBase(RelationGetRelid(self->base));
     self->capacity = 1 + (base ? CountPartitions(base, kAll) : 0) + kSpare;
     ResultRelInfo *results = static_cast<ResultRelInfo *>(MemoryContextAllocHuge(
         modify->ps.state->es_query_cxt, sizeof(ResultRelInfo) * self->capacity));
@@ -257,12 +314,19 @@ void LinkLockRows(Switch *self, LockRowsState *lock) {
     self->epq = &lock->lr_epqstate;
     ListCell *cell;
     foreach (cell, lock->lr_arowMarks) {
-        ExecRowMark *mark = static_cast<ExecAuxRowMark *>(lfirst(cell))->rowmark;
+        ExecAuxRowMark *auxiliary = static_cast<ExecAuxRowMark *>(lfirst(cell));
+        ExecRowMark *mark = auxiliary->rowmark;
         if (mark->rowmarkId != self->rowmark)
             continue;
         self->mark = mark;
         self->rti = mark->rti;
         self->base = mark->relation;
+        const Base *base = FindIndexedBase(RelationGetRelid(self->base));
+        if (base && HasForeignLeaves(base)) {
+            // The mark of a child, which a row may be none of.
+            auxiliary->toidAttNo = self->column;
+            mark->prti = 0;
+        }
     }
 }
 
@@ -292,6 +356,10 @@ void Begin(CustomScanState *node, EState *estate, int flags) {
                                                     PartitionColumnName(self->rowmark));
         if (self->column == InvalidAttrNumber)
             elog(ERROR, "the rows to be changed come without their partition");
+        if (self->rowmark == 0)
+            self->whole = ExecFindJunkAttributeInTlist(scan->scan.plan.targetlist, kWholeRowColumn);
+        if (self->whole != InvalidAttrNumber) // some rows will be in slots of the switch's own
+            node->ss.ps.resultopsfixed = false;
         ToSwitch(node)->switches = lappend(ToSwitch(node)->switches, self);
     }
     LinkToParent(node, Link);
@@ -310,25 +378,63 @@ TupleTableSlot *Execute(CustomScanState *node) {
         Datum partition = slot_getattr(row, self->column, &isnull);
         if (!isnull) // null in an outer join
             SwitchTo(self, DatumGetObjectId(partition));
+        if (!isnull && self->current->converted)
+            return Convert(self, row); // the target is alone
     }
     return row;
 }
 
 void End(CustomScanState *node) {
-    ListCell *cell, *leaf;
+    ListCell *cell, *leaf_cell;
     foreach (cell, ToSwitch(node)->switches) {
         Switch *self = static_cast<Switch *>(lfirst(cell));
-        foreach (leaf, self->opened)
-            table_close(static_cast<SwitchedLeaf *>(lfirst(leaf))->rel, NoLock);
+        foreach (leaf_cell, self->opened) {
+            SwitchedLeaf *leaf = static_cast<SwitchedLeaf *>(lfirst(leaf_cell));
+            // The node above has ended what it knew of.
+            if (leaf->is_foreign && self->modify && self->modify->mt_nrels == 1)
+                leaf->result->ri_FdwRoutine->EndForeignModify(node->ss.ps.state, leaf->result);
+            table_close(leaf->rel, NoLock);
+        }
         self->leaves.Destroy();
     }
     ExecEndNode(Child(node));
 }
 
+// --- EXPLAIN -----------------------------------------------------------------
+
+// The first of the base table's foreign partitions; InvalidOid where there is none.
+Oid SampleLeaf(Oid base_relid) {
+    const Base *base = FindIndexedBase(base_relid);
+    Oid sample = InvalidOid;
+    ListCell *cell;
+    foreach (cell, base && HasForeignLeaves(base) ? ListPartitions(base_relid) : NIL)
+        if (IsForeign(lfirst_oid(cell)) && (!OidIsValid(sample) || lfirst_oid(cell) < sample))
+            sample = lfirst_oid(cell);
+    return sample;
+}
+
+// How a row of a foreign partition is changed on its server: of the first partition.
+void Explain(CustomScanState *node, List *ancestors, ExplainState *es) {
+    const ModifyTable *plan =
+        ancestors == NIL ? nullptr : static_cast<ModifyTable *>(linitial(ancestors));
+    if (!es->verbose || !plan || !IsA(plan, ModifyTable) || plan->operation == CMD_MERGE)
+        return;
+    Switch self = {.plan = plan, .rti = static_cast<Index>(linitial_int(plan->resultRelations))};
+    Oid base = rt_fetch(self.rti, es->rtable)->relid;
+    Oid sample = SampleLeaf(base);
+    if (!OidIsValid(sample))
+        return;
+    self.base = table_open(base, NoLock);
+    SwitchedLeaf leaf = {.relid = sample, .rel = table_open(sample, RowExclusiveLock)};
+    leaf.map = compat::MapColumnsByName(RelationGetDescr(leaf.rel), RelationGetDescr(self.base));
+    if (const char *sql = ChangeStatement(PlanLeafChange(&self, &leaf, node->ss.ps.state)))
+        ExplainPropertyText("Remote SQL", sql, es);
+    table_close(leaf.rel, NoLock);
+    table_close(self.base, NoLock);
+}
+
 Node *CreateState(CustomScan *) {
-    RowSwitch *state = reinterpret_cast<RowSwitch *>(newNode(sizeof(RowSwitch), T_CustomScanState));
-    state->css.methods = &exec_methods;
-    return reinterpret_cast<Node *>(state);
+    return MakeNodeState<RowSwitch>(&exec_methods);
 }
 
 } // namespace
@@ -372,6 +478,7 @@ void InitializeRowSwitch() {
     exec_methods.ExecCustomScan = Execute;
     exec_methods.EndCustomScan = End;
     exec_methods.ReScanCustomScan = RescanPassThrough;
+    exec_methods.ExplainCustomScan = Explain;
     RegisterCustomScanMethods(&scan_methods);
 }
 

@@ -1,27 +1,49 @@
 // The executor's node: reads entries, finds the rows they lead to in the partitions, and checks
 // that each row is what the entry promised.
 #include "core/public.h"
+#include "exec/address_scan.h"
+#include "exec/distance_queue.h"
 #include "exec/entry_batch.h"
 #include "exec/entry_source.h"
 #include "exec/identity_map.h"
 #include "exec/leaf_reader.h"
+#include "exec/overlay.h"
+#include "exec/pass_through.h"
 #include "exec/query_start.h"
+#include "exec/remote_entries.h"
+#include "exec/row_use.h"
+#include "exec/scan_ahead.h"
 #include "exec/scan_plan.h"
 #include "exec/shard_access.h"
+#include "shard/public.h"
 
 namespace index_table {
 namespace {
 
-// An index table that is read.
+// Entries that are read at first for the outer rows of a join.
+constexpr int kEntriesAhead = 2000;
+
+// An index table, or global index, that is read.
 struct Source {
+    AddressScan *addresses; // of a global index, of which there is nothing else; null: none
     const IndexTable *table;
     EntrySource entries;
     LeafReader leaves;
-    Bitmapset *ordered; // positions by which the plan relies on the entries' order
+    // Positions of the key, where a row must have the entry's values of them: the plan relies on
+    // the entries' order, or they are on servers.
+    Bitmapset *ordered;
+    // Positions of columns that decide the conditions: a row that has the entry's values of them
+    // need not be checked. Where checking is cheap: null.
+    Bitmapset *deciding;
     Datum *identity;
     bool *identity_nulls;
     ShardRows *shards; // null: no partition is a foreign table
     EntryBatch *batch; // likewise
+    // Of a join's inner side, for many outer rows at once; null: not read so.
+    ShardRows *shards_ahead;
+    EntryBatch *ahead;
+    int group;           // of those that the next scan has; -1: none
+    EntryBatch *reading; // whichever of the two batches entries come from; null: from neither
 };
 
 // A row that was yielded already.
@@ -33,17 +55,22 @@ struct SeenRow {
 struct IndexTableScan {
     CustomScanState css;
     ScanPlan plan;
-    ExprState *recheck;
+    ExprState *recheck; // these two are made by Prepare()
+    ExprState *implied;
+    bool is_prepared;
     bool is_open;
     bool is_started;
 
     Source *sources;
     int current;
-    HTAB *seen; // where there are several sources
+    bool may_repeat; // a row may be found several times
+    HTAB *seen;
     IdentityMap *seen_remotely;
     MemoryContext seen_memory;
     TupleTableSlot *row;    // of a leaf, of which the scan's tuple is made of
     AttrNumber last_column; // the last column of the base table that is needed
+    DistanceQueue *queue;   // null: rows come in no order of distances
+    bool has_ended;         // there are no more than those in it
 
     // Every row of every partition.
     List *partitions;
@@ -54,7 +81,8 @@ struct IndexTableScan {
     TupleTableSlot *leaf_slot;
     AttrMap *leaf_map;
 
-    ShardNeeds needs; // of rows in foreign partitions
+    ShardNeeds needs;          // of rows in foreign partitions
+    const Bitmapset *changing; // parameters that tell apart the scans read ahead; null: none are
 
     // Of rows that others have changed meanwhile.
     Oid again_leaf;
@@ -99,7 +127,7 @@ Bitmapset *NeededPositions(const IndexTableScan *scan, const Source *source) {
     if (scan->plan.mode == ScanMode::Rows) {
         for (int i = 0; i < table->identity_count; i++)
             needed = bms_add_member(needed, table->identity[i].position);
-        return bms_add_members(needed, source->ordered);
+        return bms_add_members(bms_add_members(needed, source->ordered), source->deciding);
     }
     for (int i = 0; i < table->column_count; i++)
         if (list_member_int(scan->plan.columns, BaseColumn(table, i)))
@@ -107,30 +135,78 @@ Bitmapset *NeededPositions(const IndexTableScan *scan, const Source *source) {
     return needed;
 }
 
+bool HasLongArray(Node *node, void *context) {
+    if (!node)
+        return false;
+    const ScalarArrayOpExpr *clause = reinterpret_cast<ScalarArrayOpExpr *>(node);
+    if (IsA(node, ScalarArrayOpExpr) && !OidIsValid(clause->hashfuncid))
+        return true;
+    return compat::WalkExpression(node, HasLongArray, context);
+}
+
+// To look for a row's value in an array may take as long as the array is, unless PostgreSQL hashes
+// it, which it does where it is a constant.
+Bitmapset *DecidingPositions(const IndexTableScan *scan, const Source *source,
+                             const SourcePlan *plan) {
+    Node *recheck = reinterpret_cast<Node *>(scan->plan.recheck);
+    if (scan->plan.mode != ScanMode::Rows || !HasLongArray(recheck, nullptr))
+        return nullptr;
+    Bitmapset *columns = nullptr;
+    pull_varattnos(recheck, reinterpret_cast<Scan *>(scan->css.ss.ps.plan)->scanrelid, &columns);
+    Bitmapset *positions = KeyPositions(source->table, plan);
+    for (int i = -1; (i = bms_next_member(positions, i)) >= 0;)
+        if (BaseColumn(source->table, i) != 0)
+            columns = bms_del_member(columns, BaseColumn(source->table, i) -
+                                                  FirstLowInvalidHeapAttributeNumber);
+    return bms_is_empty(columns) ? positions : nullptr;
+}
+
+// Whether a row may be found by several values of a key that rows are not compared with.
+bool MayRepeat(const IndexTable *table) {
+    for (int i = 0; table->on_servers && i < table->key.count; i++)
+        if (i != table->key.multi_valued && BaseColumn(table, i) == 0)
+            return true;
+    return false;
+}
+
 void OpenSource(IndexTableScan *scan, Source *source, const SourcePlan *plan) {
     PlanState *node = &scan->css.ss.ps;
+    if (OidIsValid(plan->root)) {
+        source->addresses = BeginAddressScan(&scan->plan, plan, &scan->css.ss);
+        if (scan->plan.mode == ScanMode::Entries)
+            HoldColumns(source->addresses, scan->plan.columns);
+        return;
+    }
     source->table = GetIndexTable(plan->index_table);
-    if (scan->plan.is_ordered)
+    // On servers a key that changes may be found by the old value and by the new one.
+    if (scan->plan.is_ordered || source->table->on_servers)
         source->ordered = KeyPositions(source->table, plan);
+    scan->may_repeat = scan->may_repeat || MayRepeat(source->table);
+    source->deciding = DecidingPositions(scan, source, plan);
     BeginEntrySource(&source->entries, source->table, plan, scan->plan.direction, node,
-                     NeededPositions(scan, source));
+                     {.positions = NeededPositions(scan, source),
+                      .is_ordered = scan->plan.is_ordered,
+                      .is_final = scan->plan.mode == ScanMode::Entries,
+                      .lock = scan->plan.lock});
     if (source->entries.recompute)
         RequireThisBackend();
     BeginLeafReader(&source->leaves, source->table, scan->css.ss.ss_currentRelation,
                     node->state->es_snapshot, scan->plan.lock);
-    if (scan->plan.mode == ScanMode::Rows && HasForeignLeaves(FindBase(source->table->base))) {
+    if (scan->plan.mode == ScanMode::Rows && scan->needs.columns != NIL) {
         source->shards =
             BeginShardRows(source->table, scan->css.ss.ss_currentRelation, scan->needs);
         source->batch = BeginEntryBatch(&source->entries, &source->leaves, source->shards,
                                         scan->plan.first_batch);
+        source->reading = source->batch;
     }
+    source->group = -1;
     source->identity = palloc_array(Datum, source->table->identity_count);
     source->identity_nulls = palloc_array(bool, source->table->identity_count);
 }
 
 // Forgets which rows were yielded.
 void StartSeeing(IndexTableScan *scan) {
-    if (scan->plan.source_count < 2)
+    if (!scan->may_repeat)
         return;
     if (!scan->seen_memory)
         scan->seen_memory = AllocSetContextCreate(scan->css.ss.ps.state->es_query_cxt,
@@ -157,7 +233,7 @@ bool IsSeen(IndexTableScan *scan, Oid partition, const ItemPointerData &tid) {
 // Rows of foreign partitions are told apart by the identity that the first source has.
 bool IsSeenRemotely(IndexTableScan *scan, const Source *source, Oid partition,
                     const ShardRow *row) {
-    if (scan->plan.source_count < 2)
+    if (!scan->may_repeat)
         return false;
     const IndexTable *table = scan->sources[0].table;
     AttrNumber attnos[INDEX_MAX_KEYS];
@@ -196,32 +272,53 @@ List *ColumnsOfShards(const IndexTableScan *scan) {
         if (!TupleDescAttr(descriptor, i)->attisdropped)
             columns = bms_add_member(columns, i + 1);
     for (const SourcePlan &plan : std::span(scan->plan.sources, scan->plan.source_count)) {
+        if (OidIsValid(plan.root))
+            continue;
         const IndexTable *table = GetIndexTable(plan.index_table);
         for (int i = 0; i < table->identity_count; i++)
             columns = bms_add_member(columns, table->identity[i].base_attno);
-        Bitmapset *ordered = scan->plan.is_ordered ? KeyPositions(table, &plan) : nullptr;
-        for (int i = -1; (i = bms_next_member(ordered, i)) >= 0;)
+        Source source = {.table = table};
+        Bitmapset *compared = scan->plan.is_ordered || table->on_servers
+                                  ? KeyPositions(table, &plan)
+                                  : DecidingPositions(scan, &source, &plan);
+        for (int i = -1; (i = bms_next_member(compared, i)) >= 0;)
             if (BaseColumn(table, i) != 0)
                 columns = bms_add_member(columns, BaseColumn(table, i));
     }
-    List *attnos = NIL;
+    // By their ctid the foreign data wrapper changes rows.
+    List *attnos = UseOf(scan->plan.lock) == RowUse::Change
+                       ? list_make1_int(SelfItemPointerAttributeNumber)
+                       : NIL;
     for (int attno = -1; (attno = bms_next_member(columns, attno)) >= 0;)
         attnos = lappend_int(attnos, attno);
     return attnos;
 }
 
-// What is needed of rows in foreign partitions, where there are some.
+// Whether entries come from servers.
+bool ReadsServers(const IndexTableScan *scan) {
+    return std::any_of(scan->plan.sources, scan->plan.sources + scan->plan.source_count,
+                       [](const SourcePlan &plan) {
+                           return !OidIsValid(plan.root) &&
+                                  GetIndexTable(plan.index_table)->on_servers;
+                       });
+}
+
+// What is needed of rows in foreign partitions, where there are some, or entries are read ahead.
 void FindNeeds(IndexTableScan *scan) {
     const Base *base = FindBase(RelationGetRelid(scan->css.ss.ss_currentRelation));
-    if (scan->plan.mode == ScanMode::Entries || !base || !HasForeignLeaves(base))
+    if (scan->plan.mode == ScanMode::Entries || !base ||
+        (!HasForeignLeaves(base) && !ReadsServers(scan)))
         return;
     PlanState *node = &scan->css.ss.ps;
+    RowUse use = UseOf(scan->plan.lock);
+    Index rti = reinterpret_cast<const Scan *>(node->plan)->scanrelid;
     scan->needs = {.columns = ColumnsOfShards(scan),
                    .quals = scan->plan.may_ship ? node->plan->qual : NIL,
                    .node = node,
-                   .user = compat::ReaderOf(node->state,
-                                            reinterpret_cast<const Scan *>(node->plan)->scanrelid),
-                   .snapshot = node->state->es_snapshot};
+                   .user = compat::ReaderOf(node->state, rti),
+                   .snapshot = node->state->es_snapshot,
+                   .lock = StrengthFor(use, node->state, rti),
+                   .keep = use == RowUse::Change};
 }
 
 void OpenSources(IndexTableScan *scan) {
@@ -229,16 +326,39 @@ void OpenSources(IndexTableScan *scan) {
     MemoryContext caller = MemoryContextSwitchTo(estate->es_query_cxt);
     FindNeeds(scan);
     scan->sources = palloc0_array(Source, Max(1, scan->plan.source_count));
+    scan->may_repeat = scan->plan.source_count > 1;
     for (int i = 0; i < scan->plan.source_count; i++)
         OpenSource(scan, &scan->sources[i], &scan->plan.sources[i]);
+    if (scan->plan.distances != NIL)
+        scan->queue = BeginDistanceQueue(&scan->plan, &scan->css.ss.ps);
     scan->is_open = true;
     MemoryContextSwitchTo(caller);
+}
+
+// Makes the conditions that few scans check, when one first does. EXPLAIN wants to know of their
+// subplans at once.
+void Prepare(IndexTableScan *scan) {
+    if (scan->is_prepared)
+        return;
+    PlanState *node = &scan->css.ss.ps;
+    MemoryContext caller = MemoryContextSwitchTo(node->state->es_query_cxt);
+    scan->recheck = ExecInitQual(scan->plan.recheck, node);
+    scan->implied = ExecInitQual(scan->plan.implied, node);
+    scan->is_prepared = true;
+    MemoryContextSwitchTo(caller);
+}
+
+// Whether the row that the context has meets what the index conditions were made of.
+bool IsMet(IndexTableScan *scan, ExprContext *context) {
+    Prepare(scan);
+    return ExecQual(scan->recheck, context);
 }
 
 void Begin(CustomScanState *node, EState *estate, int flags) {
     IndexTableScan *scan = ToScan(node);
     scan->plan = ReadScanPlan(reinterpret_cast<CustomScan *>(node->ss.ps.plan));
-    scan->recheck = ExecInitQual(scan->plan.recheck, &node->ss.ps);
+    if (estate->es_plannedstmt->subplans != NIL)
+        Prepare(scan);
     scan->last_column = scan->plan.columns == NIL ? BaseDescriptor(scan)->natts : 0;
     ListCell *cell;
     foreach (cell, scan->plan.columns)
@@ -250,12 +370,11 @@ void Begin(CustomScanState *node, EState *estate, int flags) {
 
 // --- Rows --------------------------------------------------------------------
 
-// The scan's tuple from a partition's row.
+// The scan's tuple from a partition's row, of which the columns up to `last` are needed.
 TupleTableSlot *ToBaseRow(IndexTableScan *scan, TupleTableSlot *row, const AttrMap *map,
-                          Oid partition) {
+                          Oid partition, int last) {
     TupleTableSlot *slot = scan->css.ss.ss_ScanTupleSlot;
     int natts = slot->tts_tupleDescriptor->natts;
-    int last = scan->last_column;
     ExecClearTuple(slot);
     if (!map) {
         slot_getsomeattrs(row, last);
@@ -275,10 +394,16 @@ TupleTableSlot *ToBaseRow(IndexTableScan *scan, TupleTableSlot *row, const AttrM
     return slot;
 }
 
-// Whether the row has the entry's key, as far as that consists of columns: where the plan relies on
-// the order, a row must not come at the place of a key that it no longer has.
-bool HasKey(IndexTableScan *scan, const Source *source, const OpenLeaf *leaf) {
-    for (int i = -1; (i = bms_next_member(source->ordered, i)) >= 0;) {
+TupleTableSlot *ToBaseRow(IndexTableScan *scan, TupleTableSlot *row, const AttrMap *map,
+                          Oid partition) {
+    return ToBaseRow(scan, row, map, partition, scan->last_column);
+}
+
+// Whether the row has the entry's values at `positions`, as far as these are columns: where the
+// plan relies on the order, a row must not come at the place of a key that it no longer has.
+bool HasValues(IndexTableScan *scan, const Source *source, const Bitmapset *positions,
+               const OpenLeaf *leaf) {
+    for (int i = -1; (i = bms_next_member(positions, i)) >= 0;) {
         AttrNumber attno = BaseColumn(source->table, i);
         if (attno == 0)
             continue;
@@ -299,21 +424,26 @@ TupleTableSlot *FromShard(IndexTableScan *scan, const ShardRow *row, Oid partiti
     TupleTableSlot *slot = scan->css.ss.ss_ScanTupleSlot;
     ExecClearTuple(slot);
     memset(slot->tts_isnull, true, slot->tts_tupleDescriptor->natts);
+    ItemPointerSetInvalid(&slot->tts_tid);
     ListCell *cell;
     foreach (cell, scan->needs.columns) {
         int place = foreach_current_index(cell);
+        if (lfirst_int(cell) == SelfItemPointerAttributeNumber) {
+            slot->tts_tid = *reinterpret_cast<ItemPointer>(DatumGetPointer(row->values[place]));
+            continue;
+        }
         slot->tts_values[lfirst_int(cell) - 1] = row->values[place];
         slot->tts_isnull[lfirst_int(cell) - 1] = row->nulls[place];
     }
     ExecStoreVirtualTuple(slot);
     slot->tts_tableOid = partition;
-    ItemPointerSetInvalid(&slot->tts_tid);
     return slot;
 }
 
-// As HasKey, of a foreign partition's row.
-bool ShardRowHasKey(IndexTableScan *scan, const Source *source, const ShardRow *row) {
-    for (int i = -1; (i = bms_next_member(source->ordered, i)) >= 0;) {
+// The same of a foreign partition's row.
+bool HasValues(IndexTableScan *scan, const Source *source, const Bitmapset *positions,
+               const ShardRow *row) {
+    for (int i = -1; (i = bms_next_member(positions, i)) >= 0;) {
         AttrNumber attno = BaseColumn(source->table, i);
         if (attno == 0)
             continue;
@@ -329,24 +459,64 @@ bool ShardRowHasKey(IndexTableScan *scan, const Source *source, const ShardRow *
 
 // FetchRow() of an entry that leads to a foreign partition.
 TupleTableSlot *FetchFromShard(IndexTableScan *scan, Source *source) {
-    const ShardRow *row = ShardRowOf(source->batch);
-    Oid partition = RelationGetRelid(ForeignLeafOf(source->batch)->rel);
+    const ShardRow *row = ShardRowOf(source->reading);
+    Oid partition = RelationGetRelid(ForeignLeafOf(source->reading)->rel);
     if (!row)
         return nullptr;
     scan->rows_fetched++;
-    if ((scan->plan.is_ordered && !ShardRowHasKey(scan, source, row)) ||
+    if (!HasValues(scan, source, source->ordered, row) ||
         IsSeenRemotely(scan, source, partition, row))
         return nullptr;
     ExprContext *context = scan->css.ss.ps.ps_ExprContext;
     context->ecxt_scantuple = FromShard(scan, row, partition);
-    return ExecQual(scan->recheck, context) ? context->ecxt_scantuple : nullptr;
+    bool is_decided = source->deciding && HasValues(scan, source, source->deciding, row);
+    return is_decided || IsMet(scan, context) ? context->ecxt_scantuple : nullptr;
+}
+
+// The row of a partition as the scan's tuple; null where it was yielded already, or is not asked
+// for.
+TupleTableSlot *Yield(IndexTableScan *scan, const Source *source, const OpenLeaf *leaf) {
+    Oid partition = RelationGetRelid(leaf->rel);
+    if (IsSeen(scan, partition, leaf->slot->tts_tid))
+        return nullptr;
+    ExprContext *context = scan->css.ss.ps.ps_ExprContext;
+    context->ecxt_scantuple = ToBaseRow(scan, leaf->slot, leaf->map, partition);
+    bool is_decided = source->deciding && HasValues(scan, source, source->deciding, leaf);
+    return is_decided || IsMet(scan, context) ? context->ecxt_scantuple : nullptr;
+}
+
+// Whether a row that a global index has found meets conditions which the index may have answered
+// too generously.
+bool Passes(IndexTableScan *scan, ExprState *IndexTableScan::*conditions, TupleTableSlot *row) {
+    Prepare(scan);
+    ExprContext *context = scan->css.ss.ps.ps_ExprContext;
+    context->ecxt_scantuple = row;
+    if (ExecQualAndReset(scan->*conditions, context))
+        return true;
+    InstrCountFiltered2(&scan->css.ss, 1);
+    return false;
+}
+
+// The next row of a global index. An entry has the key of every version of a row that it leads to.
+TupleTableSlot *NextThroughAddress(IndexTableScan *scan, AddressScan *addresses) {
+    const AddressedLeaf *leaf = FetchAddressedRow(addresses);
+    if (!leaf) {
+        scan->stale_entries++;
+        return nullptr;
+    }
+    scan->rows_fetched++;
+    scan->row = leaf->slot;
+    if (IsSeen(scan, leaf->relid, leaf->slot->tts_tid))
+        return nullptr;
+    TupleTableSlot *row = ToBaseRow(scan, leaf->slot, leaf->map, leaf->relid);
+    return !addresses->recheck || Passes(scan, &IndexTableScan::recheck, row) ? row : nullptr;
 }
 
 // The row that an entry leads to; null where it leads to none, or to one that is not asked for.
 TupleTableSlot *FetchRow(IndexTableScan *scan, Source *source) {
     const IndexTable *table = source->table;
     const EntrySource &entries = source->entries;
-    if (source->batch && ForeignLeafOf(source->batch))
+    if (source->reading && ForeignLeafOf(source->reading))
         return FetchFromShard(scan, source);
     OpenLeaf *leaf =
         GetLeaf(&source->leaves, DatumGetInt32(entries.values[table->partition_position()]));
@@ -363,18 +533,45 @@ TupleTableSlot *FetchRow(IndexTableScan *scan, Source *source) {
     scan->row = leaf->slot;
     if (source->batch && (!leaf->index || !leaf->index->rd_index->indisunique))
         RaiseNotUnique(table, RelationGetRelid(leaf->rel));
-    if ((scan->plan.is_ordered && !HasKey(scan, source, leaf)) ||
-        IsSeen(scan, RelationGetRelid(leaf->rel), leaf->slot->tts_tid))
-        return nullptr;
-    ExprContext *context = scan->css.ss.ps.ps_ExprContext;
-    context->ecxt_scantuple = ToBaseRow(scan, leaf->slot, leaf->map, RelationGetRelid(leaf->rel));
-    return ExecQual(scan->recheck, context) ? context->ecxt_scantuple : nullptr;
+    return HasValues(scan, source, source->ordered, leaf) ? Yield(scan, source, leaf) : nullptr;
 }
 
 void StartSource(Source *source) {
+    if (source->addresses) {
+        RestartAddresses(source->addresses);
+        return;
+    }
+    source->reading = source->batch;
+    if (source->group >= 0) {
+        source->reading = source->ahead;
+        StartGroup(source->ahead, source->group);
+        return;
+    }
     RestartEntries(&source->entries);
     if (source->batch)
         RestartBatch(source->batch);
+}
+
+// Goes on after what was read ahead: under one snapshot entries come in the same order again.
+void ReadOn(Source *source) {
+    RestartEntries(&source->entries);
+    for (int i = GroupSize(source->ahead); i > 0 && ReadEntry(&source->entries); i--)
+        CHECK_FOR_INTERRUPTS();
+    RestartBatch(source->batch);
+    source->reading = source->batch;
+}
+
+bool ReadFrom(Source *source) {
+    if (source->addresses)
+        return NextAddress(source->addresses);
+    if (!source->reading)
+        return ReadEntry(&source->entries);
+    if (NextBatched(source->reading))
+        return true;
+    if (source->reading == source->batch || IsGroupComplete(source->ahead))
+        return false;
+    ReadOn(source);
+    return NextBatched(source->reading);
 }
 
 // Reads the next entry of the sources, one after the other; null at the end.
@@ -387,7 +584,7 @@ Source *NextEntry(IndexTableScan *scan) {
     }
     for (;;) {
         Source *source = &scan->sources[scan->current];
-        if (source->batch ? NextBatched(source->batch) : ReadEntry(&source->entries))
+        if (ReadFrom(source))
             return source;
         if (scan->current == scan->plan.source_count - 1)
             return nullptr;
@@ -401,18 +598,41 @@ TupleTableSlot *NextThroughEntry(IndexTableScan *scan) {
         scan->row = nullptr;
     }
     while (Source *source = NextEntry(scan)) {
-        if (TupleTableSlot *slot = FetchRow(scan, source))
+        TupleTableSlot *slot = source->addresses ? NextThroughAddress(scan, source->addresses)
+                                                 : FetchRow(scan, source);
+        if (slot)
             return slot;
-        scan->stale_entries++;
+        scan->stale_entries += !source->addresses;
     }
     return nullptr;
 }
 
 // --- Entries alone -----------------------------------------------------------
 
+// The next of a global index. What else the query asks for, the index's predicate implies: not so
+// where a partition is read itself.
+TupleTableSlot *NextAddressAlone(IndexTableScan *scan, AddressScan *addresses) {
+    TupleTableSlot *slot = ExecClearTuple(scan->css.ss.ss_ScanTupleSlot);
+    if (IsOfWhole(addresses)) {
+        const AddressedLeaf *leaf = FetchAddressedRow(addresses);
+        ToBaseRow(scan, leaf->slot, leaf->map, leaf->relid, slot->tts_tupleDescriptor->natts);
+        if (!Passes(scan, &IndexTableScan::implied, slot))
+            return nullptr;
+    } else if (!ReadHeldColumns(addresses, slot)) {
+        scan->stale_entries++;
+        return nullptr;
+    }
+    return !addresses->recheck || Passes(scan, &IndexTableScan::recheck, slot) ? slot : nullptr;
+}
+
 TupleTableSlot *NextEntryAlone(IndexTableScan *scan) {
     TupleTableSlot *slot = scan->css.ss.ss_ScanTupleSlot;
     while (Source *source = NextEntry(scan)) {
+        if (source->addresses) {
+            if (NextAddressAlone(scan, source->addresses))
+                return slot;
+            continue;
+        }
         const IndexTable *table = source->table;
         const EntrySource &entries = source->entries;
         int32 partition_id = DatumGetInt32(entries.values[table->partition_position()]);
@@ -510,6 +730,65 @@ TupleTableSlot *NextOfAll(IndexTableScan *scan) {
     return nullptr;
 }
 
+// --- By distance -------------------------------------------------------------
+
+TupleTableSlot *NextOfSources(IndexTableScan *scan) {
+    return scan->plan.mode == ScanMode::Entries ? NextEntryAlone(scan) : NextThroughEntry(scan);
+}
+
+// Whether the row just read comes next. Where not, it is queued: what the access method tells of
+// its distance is a lower bound, or one that is queued is nearer.
+bool IsNext(IndexTableScan *scan, AddressScan *addresses, TupleTableSlot *row) {
+    DistanceQueue *queue = scan->queue;
+    IndexScanDesc tree = addresses->scan;
+    if (IsOfWhole(addresses)) {
+        PushRow(queue, row, Measure(queue, row));
+        return false;
+    }
+    Distances told = {.values = tree->xs_orderbyvals, .nulls = tree->xs_orderbynulls};
+    const Distances *nearest = NearestRow(queue);
+    if (told.values && !tree->xs_recheckorderby) {
+        Reach(queue, told);
+        if (!nearest || CompareDistances(queue, told, *nearest) <= 0)
+            return true;
+        PushRow(queue, row, told);
+        return false;
+    }
+    Distances measured = Measure(queue, row);
+    // An access method that tells no distances is taken at its word.
+    Reach(queue, told.values ? told : measured);
+    int order = CompareDistances(queue, measured, Reached(queue));
+    if (order < 0)
+        elog(ERROR, "index returned rows in wrong order");
+    if (order == 0 && (!nearest || CompareDistances(queue, measured, *nearest) <= 0))
+        return true;
+    PushRow(queue, row, measured);
+    return false;
+}
+
+// As PostgreSQL's index scan reorders rows.
+TupleTableSlot *NextByDistance(IndexTableScan *scan) {
+    AddressScan *addresses = scan->sources[0].addresses;
+    TupleTableSlot *slot = scan->css.ss.ss_ScanTupleSlot;
+    for (;;) {
+        CHECK_FOR_INTERRUPTS();
+        const Distances *nearest = NearestRow(scan->queue);
+        if (scan->has_ended && !nearest)
+            return nullptr;
+        // Rows of a partition that is read itself come in any order.
+        if (nearest && (scan->has_ended ||
+                        (!IsOfWhole(addresses) && HasReached(scan->queue) &&
+                         CompareDistances(scan->queue, *nearest, Reached(scan->queue)) <= 0))) {
+            PopRow(scan->queue, slot);
+            return slot;
+        }
+        if (!NextOfSources(scan))
+            scan->has_ended = true;
+        else if (IsNext(scan, addresses, slot))
+            return slot;
+    }
+}
+
 // --- The node ----------------------------------------------------------------
 
 TupleTableSlot *Next(ScanState *node) {
@@ -517,17 +796,10 @@ TupleTableSlot *Next(ScanState *node) {
     if (!scan->is_open)
         OpenSources(scan);
     TupleTableSlot *slot = nullptr;
-    switch (scan->plan.mode) {
-    case ScanMode::Rows:
-        slot = NextThroughEntry(scan);
-        break;
-    case ScanMode::Entries:
-        slot = NextEntryAlone(scan);
-        break;
-    case ScanMode::AllPartitions:
+    if (scan->plan.mode == ScanMode::AllPartitions)
         slot = NextOfAll(scan);
-        break;
-    }
+    else
+        slot = scan->queue ? NextByDistance(scan) : NextOfSources(scan);
     return slot ? slot : ExecClearTuple(node->ss_ScanTupleSlot);
 }
 
@@ -536,7 +808,7 @@ bool Recheck(ScanState *node, TupleTableSlot *slot) {
     IndexTableScan *scan = reinterpret_cast<IndexTableScan *>(node);
     ExprContext *context = node->ps.ps_ExprContext;
     context->ecxt_scantuple = slot;
-    return ExecQual(scan->recheck, context);
+    return IsMet(scan, context);
 }
 
 // The newest version of a row that is changed or locked, in the layout of its partition, which is
@@ -580,6 +852,14 @@ void End(CustomScanState *node) {
         return;
     CloseLeaf(scan);
     for (Source &source : std::span(scan->sources, scan->plan.source_count)) {
+        if (source.addresses) {
+            EndAddressScan(source.addresses);
+            continue;
+        }
+        if (source.shards_ahead) {
+            TakeLeftOut(source.shards, source.shards_ahead);
+            EndShardRows(source.shards_ahead);
+        }
         if (source.shards)
             EndShardRows(source.shards);
         EndEntrySource(&source.entries);
@@ -590,22 +870,87 @@ void End(CustomScanState *node) {
 void Rescan(CustomScanState *node) {
     IndexTableScan *scan = ToScan(node);
     ExecScanReScan(&node->ss);
+    if (scan->plan.mode == ScanMode::AllPartitions && scan->is_started && scan->needs.keep)
+        elog(ERROR, "rows of shards that are changed cannot be read again");
     CloseLeaf(scan);
     scan->next_partition = 0;
+    scan->has_ended = false;
+    if (scan->queue)
+        ResetDistanceQueue(scan->queue);
     if (scan->plan.mode != ScanMode::AllPartitions)
         scan->is_started = false;
 }
 
+// --- For many rows of a join's other side ------------------------------------
+
+bool AddParameter(Node *node, void *context) {
+    if (!node)
+        return false;
+    Bitmapset **ids = static_cast<Bitmapset **>(context);
+    if (IsA(node, Param) && reinterpret_cast<Param *>(node)->paramkind == PARAM_EXEC)
+        *ids = bms_add_member(*ids, reinterpret_cast<Param *>(node)->paramid);
+    return compat::WalkExpression(node, AddParameter, context);
+}
+
+Bitmapset *ParametersOf(List *quals) {
+    Bitmapset *ids = nullptr;
+    AddParameter(reinterpret_cast<Node *>(quals), &ids);
+    return ids;
+}
+
+// Those of the scan's conditions that say the same for every outer row.
+List *QualsWithout(List *quals, const Bitmapset *changing) {
+    List *steady = NIL;
+    ListCell *cell;
+    foreach (cell, quals)
+        if (!bms_overlap(ParametersOf(list_make1(lfirst(cell))), changing) &&
+            !contain_subplans(static_cast<Node *>(lfirst(cell))))
+            steady = lappend(steady, lfirst(cell));
+    return steady;
+}
+
 // --- EXPLAIN -----------------------------------------------------------------
 
+void ExplainExpressions(const char *label, List *expressions, List *context, ExplainState *es) {
+    if (expressions != NIL)
+        ExplainPropertyText(
+            label,
+            deparse_expression(reinterpret_cast<Node *>(expressions), context, es->verbose, false),
+            es);
+}
+
+// Where the entries of an index table on servers come from, and what one of those is asked.
+void ExplainServers(const IndexTable *table, ExplainState *es) {
+    if (!table->on_servers)
+        return;
+    List *names = NIL;
+    ListCell *cell;
+    foreach (cell, find_inheritance_children(table->relid, AccessShareLock)) {
+        char *name = ServerOf(lfirst_oid(cell))->servername;
+        ListCell *known;
+        bool is_known = false;
+        foreach (known, names)
+            is_known = is_known || strcmp(static_cast<char *>(lfirst(known)), name) == 0;
+        if (!is_known)
+            names = lappend(names, name);
+    }
+    ExplainPropertyList("Index Servers", names, es);
+    const char *sql = es->verbose ? SampleEntryStatement(table) : nullptr;
+    if (sql)
+        ExplainPropertyText("Index Remote SQL", sql, es);
+}
+
 void ExplainSource(const SourcePlan &source, List *context, ExplainState *es) {
-    const char *name = get_rel_name(source.index_table);
+    bool is_global = OidIsValid(source.root);
+    Oid relid = is_global ? source.root : source.index_table;
+    const char *name = get_rel_name(relid);
     if (es->verbose)
-        name = quote_qualified_identifier(get_namespace_name(get_rel_namespace(source.index_table)),
-                                          name);
-    ExplainPropertyText("Index Table", name, es);
+        name = quote_qualified_identifier(get_namespace_name(get_rel_namespace(relid)), name);
+    ExplainPropertyText(is_global ? "Global Index" : "Index Table", name, es);
     if (source.is_owner_index)
         ExplainPropertyText("Index", get_rel_name(source.index), es);
+    if (!is_global)
+        ExplainServers(GetIndexTable(source.index_table), es);
     if (source.quals == NIL)
         return;
     Node *condition = reinterpret_cast<Node *>(make_ands_explicit(source.quals));
@@ -616,10 +961,12 @@ void ExplainSource(const SourcePlan &source, List *context, ExplainState *es) {
 ShardCounts CountShards(const IndexTableScan *scan) {
     ShardCounts all = {};
     for (const Source &source : std::span(scan->sources, scan->plan.source_count)) {
-        ShardCounts own = GetCounts(source.shards);
-        all.pipelined += own.pipelined;
-        all.wrapped += own.wrapped;
-        all.rows += own.rows;
+        for (const ShardRows *rows : {source.shards, source.shards_ahead}) {
+            ShardCounts own = rows ? GetCounts(rows) : ShardCounts{};
+            all.pipelined += own.pipelined;
+            all.wrapped += own.wrapped;
+            all.rows += own.rows;
+        }
     }
     return all;
 }
@@ -635,7 +982,7 @@ const char *DescribeWay(const IndexTableScan *scan) {
         return "pipelined, some through foreign data wrapper";
     if (counts.pipelined > 0 || counts.wrapped > 0)
         return counts.pipelined > 0 ? kPipelined : kWrapped;
-    return MayPipeline() ? kPipelined : kWrapped;
+    return scan->plan.lock == AccessShareLock && MayPipeline() ? kPipelined : kWrapped;
 }
 
 // How rows of foreign partitions are asked for, and what the first of them would be asked.
@@ -647,9 +994,27 @@ void ExplainShards(IndexTableScan *scan, ExplainState *es) {
     if (!es->verbose)
         return;
     FindNeeds(scan);
+    ShardNeeds needs = scan->needs;
+    if (scan->changing)
+        needs.quals = QualsWithout(needs.quals, scan->changing);
     const IndexTable *table = GetIndexTable(scan->plan.sources[0].index_table);
-    if (const char *sql = SampleStatement(table, scan->css.ss.ss_currentRelation, scan->needs))
+    if (const char *sql = SampleStatement(table, scan->css.ss.ss_currentRelation, needs))
         ExplainPropertyText("Remote SQL", sql, es);
+}
+
+void ExplainBlocks(uint64 exact, uint64 lossy, ExplainState *es) {
+    if (exact > 0)
+        ExplainPropertyUInteger("Exact Heap Blocks", nullptr, exact, es);
+    if (lossy > 0)
+        ExplainPropertyUInteger("Lossy Heap Blocks", nullptr, lossy, es);
+}
+
+// As PostgreSQL does of its own scans.
+void ExplainRechecks(PlanState *node, ExplainState *es) {
+    const Instrumentation *seen = node->instrument;
+    if (seen && (seen->nfiltered2 > 0 || es->format != EXPLAIN_FORMAT_TEXT))
+        ExplainPropertyFloat("Rows Removed by Index Recheck", nullptr,
+                             seen->nloops > 0 ? seen->nfiltered2 / seen->nloops : 0, 0, es);
 }
 
 void Explain(CustomScanState *node, List *ancestors, ExplainState *es) {
@@ -657,6 +1022,7 @@ void Explain(CustomScanState *node, List *ancestors, ExplainState *es) {
     List *context = set_deparse_context_plan(es->deparse_cxt, node->ss.ps.plan, ancestors);
     if (scan->plan.source_count == 1) {
         ExplainSource(scan->plan.sources[0], context, es);
+        ExplainExpressions("Order By", scan->plan.distances, context, es);
     } else if (scan->plan.source_count > 1) {
         ExplainOpenGroup("Index Tables", "Index Tables", false, es);
         for (const SourcePlan &source : std::span(scan->plan.sources, scan->plan.source_count)) {
@@ -671,28 +1037,48 @@ void Explain(CustomScanState *node, List *ancestors, ExplainState *es) {
     ExplainShards(scan, es);
     if (!es->analyze || !scan->is_open)
         return;
-    uint64 entries = 0, removed = 0, heap_fetches = 0, partitions = scan->partitions_visited;
+    uint64 entries = 0, queued = 0, removed = 0, heap_fetches = 0, exact_blocks = 0,
+           lossy_blocks = 0, index_statements = 0, partitions = scan->partitions_visited;
     bool recomputed = false;
     for (const Source &source : std::span(scan->sources, scan->plan.source_count)) {
+        if (source.addresses) {
+            entries += source.addresses->entries_read;
+            heap_fetches += source.addresses->heap_fetches;
+            if (const AddressBitmap *bitmap = source.addresses->bitmap) {
+                exact_blocks += bitmap->exact_blocks;
+                lossy_blocks += bitmap->lossy_blocks;
+            }
+            partitions += source.addresses->leaves_opened;
+            continue;
+        }
         entries += source.entries.entries_read;
+        queued += source.entries.overlay ? source.entries.overlay->identities : 0;
         removed += source.entries.entries_removed;
         heap_fetches += source.entries.heap_fetches;
         partitions += source.leaves.opened;
         recomputed = recomputed || source.entries.recompute;
+        index_statements += source.entries.remote ? CountStatements(source.entries.remote) : 0;
     }
     if (recomputed)
         ExplainPropertyText("Entries From", "base table", es);
     if (scan->plan.source_count > 0) {
         ExplainPropertyUInteger("Entries Read", nullptr, entries, es);
+        if (ReadsServers(scan))
+            ExplainPropertyUInteger("Index Statements", nullptr, index_statements, es);
+        if (queued > 0)
+            ExplainPropertyUInteger("Queued Rows", nullptr, queued, es);
         if (removed > 0)
             ExplainPropertyUInteger("Entries Removed by Index Recheck", nullptr, removed, es);
         if (scan->plan.mode == ScanMode::Rows)
             ExplainPropertyUInteger("Rows Fetched", nullptr, scan->rows_fetched, es);
+        ExplainRechecks(&scan->css.ss.ps, es);
         if (scan->stale_entries > 0 || es->format != EXPLAIN_FORMAT_TEXT)
             ExplainPropertyUInteger("Entries Skipped", nullptr, scan->stale_entries, es);
         ExplainPropertyUInteger("Heap Fetches", nullptr, heap_fetches, es);
+        ExplainBlocks(exact_blocks, lossy_blocks, es);
     }
-    if (scan->sources[0].shards && scan->plan.source_count > 0) {
+    if (scan->sources[0].shards && scan->plan.source_count > 0 &&
+        HasForeignLeaves(FindBase(RelationGetRelid(scan->css.ss.ss_currentRelation)))) {
         ShardCounts shards = CountShards(scan);
         ExplainPropertyUInteger("Shard Statements", nullptr, shards.pipelined + shards.wrapped, es);
         ExplainPropertyUInteger("Shard Rows", nullptr, shards.rows, es);
@@ -721,13 +1107,57 @@ CustomScanMethods scan_methods[kModes] = {{"Index Table Scan", CreateState},
 CustomExecMethods exec_methods[kModes];
 
 Node *CreateState(CustomScan *scan) {
-    IndexTableScan *state =
-        reinterpret_cast<IndexTableScan *>(newNode(sizeof(IndexTableScan), T_CustomScanState));
-    state->css.methods = &exec_methods[static_cast<int>(ReadScanPlan(scan).mode)];
-    return reinterpret_cast<Node *>(state);
+    return MakeNodeState<IndexTableScan>(&exec_methods[static_cast<int>(ReadScanPlan(scan).mode)]);
+}
+
+bool IsIndexTableScan(const CustomScanState *node) {
+    return node->methods >= exec_methods && node->methods < exec_methods + kModes;
 }
 
 } // namespace
+
+bool PrepareAhead(CustomScanState *node, const Bitmapset *changing, const Bitmapset *steady) {
+    if (!IsIndexTableScan(node))
+        return false;
+    IndexTableScan *scan = ToScan(node);
+    if (scan->plan.source_count != 1)
+        return false;
+    List *quals = scan->plan.sources[0].quals;
+    const Bitmapset *parameters = ParametersOf(quals);
+    if (!bms_overlap(parameters, changing) ||
+        !bms_is_subset(parameters, bms_union(changing, steady)) ||
+        contain_subplans(reinterpret_cast<Node *>(quals)))
+        return false;
+    scan->changing = changing;
+    Source *source = &scan->sources[0];
+    if (!scan->is_open || !source->batch || source->entries.recompute)
+        return false;
+    ShardNeeds needs = scan->needs;
+    needs.quals = QualsWithout(needs.quals, changing);
+    source->shards_ahead = BeginShardRows(source->table, scan->css.ss.ss_currentRelation, needs);
+    source->ahead =
+        BeginEntryBatch(&source->entries, &source->leaves, source->shards_ahead, kEntriesAhead);
+    return true;
+}
+
+void BeginAhead(CustomScanState *node) {
+    BeginGroups(ToScan(node)->sources[0].ahead);
+}
+
+bool ReadAhead(CustomScanState *node) {
+    IndexTableScan *scan = ToScan(node);
+    Source *source = &scan->sources[0];
+    RestartEntries(&source->entries);
+    return AddGroup(source->ahead, scan->plan.first_batch);
+}
+
+void FetchAhead(CustomScanState *node) {
+    FetchGroups(ToScan(node)->sources[0].ahead);
+}
+
+void UseAhead(CustomScanState *node, int number) {
+    ToScan(node)->sources[0].group = number;
+}
 
 const CustomScanMethods *GetScanMethods(ScanMode mode) {
     return &scan_methods[static_cast<int>(mode)];

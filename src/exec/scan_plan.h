@@ -6,16 +6,21 @@
 
 namespace index_table {
 
+// Among the options of a cursor: its query is planned as without index tables, as one must be that
+// takes their place. A bit that PostgreSQL has no use for.
+constexpr int kPlanNatively = 1 << 30;
+
 enum class ScanMode : int {
     Rows,          // entries of an index table, and the rows they lead to
     Entries,       // entries alone
     AllPartitions, // every row of every partition
 };
 
-// One index table that a scan reads.
+// One index table, or global index, that a scan reads.
 struct SourcePlan {
-    Oid index_table;
-    Oid index;           // of it; where it is partitioned, the partitioned one
+    Oid root;            // of a global index; InvalidOid: an index table
+    Oid index_table;     // of a global index its storage, and
+    Oid index;           // its tree; of an index table that is partitioned, the partitioned one
     bool is_owner_index; // the index is its owner's, not the B-tree over the key
     List *quals;         // conditions on the index's columns: the column is on the left of each
     List *qual_columns;  // for each of them the index's columns, lists of attribute numbers
@@ -30,6 +35,12 @@ struct ScanPlan {
     int first_batch; // rows that are fetched from foreign partitions at first
     List *columns;   // columns of the base table that are needed, attribute numbers; NIL: all
     List *recheck;   // what the conditions were made of, over the base table's columns
+    List *implied;   // conditions that the predicate implies, where entries alone are read
+    // Rows are read by these of a global index's columns, the nearest first: expressions with the
+    // column on the left.
+    List *distances;
+    List *distance_columns;   // for each of them a list of one of the index's columns
+    List *distance_operators; // that compare them
     // More than one for conditions on different keys joined by OR: a row that several lead to is
     // yielded once.
     int source_count;

@@ -3,6 +3,7 @@
 #include "core/public.h"
 #include "exec/identity_map.h"
 #include "exec/shard_access.h"
+#include "maintenance/public.h"
 #include "shard/public.h"
 
 namespace index_table {
@@ -37,8 +38,9 @@ struct ShardRows {
     AttrNumber *identity_attnos;
     TupleDesc descriptor;
 
-    MemoryContext memory; // of the batch
-    List *wanted;         // Wanted
+    MemoryContext memory;     // of the batch
+    MemoryContext row_memory; // of its rows
+    List *wanted;             // Wanted
     NumberMap by_leaf;
     IdentityMap *found; // ShardRow
     bool has_batch;
@@ -80,7 +82,7 @@ void TakeRow(ShardRows *rows, Oid leaf, const Datum *values, const bool *nulls) 
     void **place = FindIdentity(rows->found, leaf, identity);
     if (!place)
         return;
-    MemoryContext caller = MemoryContextSwitchTo(rows->memory);
+    MemoryContext caller = MemoryContextSwitchTo(rows->row_memory);
     ShardRow *row = CopyRow(rows, values, nulls);
     row->next = static_cast<ShardRow *>(*place);
     *place = row;
@@ -218,19 +220,23 @@ void MakeAsk(ShardRows *rows, ServerAsk *server, PipelinedAsk *ask) {
             .context = server};
 }
 
+void AddLeftOut(ShardRows *rows, const char *partition) {
+    ListCell *known;
+    foreach (known, rows->left_out)
+        if (strcmp(static_cast<char *>(lfirst(known)), partition) == 0)
+            return;
+    MemoryContext caller = MemoryContextSwitchTo(GetMemoryChunkContext(rows));
+    rows->left_out = lappend(rows->left_out, pstrdup(partition));
+    MemoryContextSwitchTo(caller);
+}
+
 void LeaveOut(ShardRows *rows, const ServerAsk *server) {
     MemoryContext caller = MemoryContextSwitchTo(GetMemoryChunkContext(rows));
     rows->unreachable = list_append_unique_oid(rows->unreachable, server->server);
-    ListCell *cell, *known;
-    foreach (cell, server->wanted) {
-        const char *name = get_rel_name(static_cast<Wanted *>(lfirst(cell))->leaf);
-        bool is_known = false;
-        foreach (known, rows->left_out)
-            is_known = is_known || strcmp(static_cast<char *>(lfirst(known)), name) == 0;
-        if (!is_known)
-            rows->left_out = lappend(rows->left_out, pstrdup(name));
-    }
     MemoryContextSwitchTo(caller);
+    ListCell *cell;
+    foreach (cell, server->wanted)
+        AddLeftOut(rows, get_rel_name(static_cast<Wanted *>(lfirst(cell))->leaf));
 }
 
 // Fetches what it can; returns what is left for the executor.
@@ -261,7 +267,8 @@ List *FetchPipelined(ShardRows *rows, List *wanted) {
             LeaveOut(rows, &server);
         else
             MakeAsk(rows, &server, &asks[ask_count++]);
-    RunPipelined(asks, ask_count, rows->needs.user, SkipsUnreachable(), TakeText);
+    RunPipelined(asks, ask_count, rows->needs.user, SkipsUnreachable() && !rows->needs.must_reach,
+                 TakeText);
     for (PipelinedAsk &ask : std::span(asks, ask_count)) {
         ServerAsk *server = static_cast<ServerAsk *>(ask.context);
         rows->pipelined++;
@@ -298,6 +305,74 @@ void FetchReachable(ShardRows *rows, List *wanted) {
     }
 }
 
+uint32 HashRow(const ShardRows *rows, const ShardRow *row) {
+    uint32 hash = 0;
+    for (int i = 0; i < rows->column_count; i++)
+        hash =
+            hash_combine(hash, row->nulls[i] ? 0
+                                             : datum_image_hash(row->values[i], rows->by_value[i],
+                                                                rows->lengths[i]));
+    return hash;
+}
+
+bool IsSameRow(const ShardRows *rows, const ShardRow *a, const ShardRow *b) {
+    for (int i = 0; i < rows->column_count; i++)
+        if (a->nulls[i] != b->nulls[i] ||
+            (!a->nulls[i] &&
+             !datum_image_eq(a->values[i], b->values[i], rows->by_value[i], rows->lengths[i])))
+            return false;
+    return true;
+}
+
+// Takes out rows that have come twice: as committed, and as this transaction sees them.
+void RemoveRepeated(ShardRows *rows, ShardRow **chain) {
+    struct Hashed {
+        uint32 hash;
+        ShardRow *row;
+    };
+    int count = 0;
+    for (const ShardRow *row = *chain; row; row = row->next)
+        count++;
+    if (count < 2)
+        return;
+    Hashed *hashed =
+        static_cast<Hashed *>(palloc_extended(sizeof(Hashed) * count, MCXT_ALLOC_HUGE));
+    count = 0;
+    for (ShardRow *row = *chain; row; row = row->next)
+        hashed[count++] = {HashRow(rows, row), row};
+    std::sort(hashed, hashed + count,
+              [](const Hashed &a, const Hashed &b) { return a.hash < b.hash; });
+    *chain = nullptr;
+    for (int i = 0, begin = 0; i < count; i++) {
+        if (hashed[i].hash != hashed[begin].hash)
+            begin = i;
+        bool repeats = false;
+        for (int j = begin; j < i; j++)
+            repeats = repeats || (hashed[j].row && IsSameRow(rows, hashed[j].row, hashed[i].row));
+        if (repeats) {
+            hashed[i].row = nullptr;
+            continue;
+        }
+        hashed[i].row->next = *chain;
+        *chain = hashed[i].row;
+    }
+    pfree(hashed);
+}
+
+// Asks for what is committed, and for what this transaction has written.
+void FetchBoth(ShardRows *rows, List *wanted) {
+    List *left = FetchPipelined(rows, wanted);
+    bool has_written = MayHaveWrittenToShards();
+    FetchThroughExecutor(rows, has_written ? wanted : left);
+    ListCell *cell;
+    foreach (cell, has_written ? wanted : NIL) {
+        Wanted *one = static_cast<Wanted *>(lfirst(cell));
+        for (int i = 0; i < one->count; i++)
+            RemoveRepeated(rows, reinterpret_cast<ShardRow **>(
+                                     FindIdentity(rows->found, one->leaf, one->identities[i])));
+    }
+}
+
 void UseQuery(ShardRows *rows, bool or_null) {
     RemoteQuery **query = &rows->queries[or_null];
     if (!*query) {
@@ -310,7 +385,8 @@ void UseQuery(ShardRows *rows, bool or_null) {
                                    .user = needs.user,
                                    .columns = needs.columns,
                                    .identity = identity,
-                                   .or_null = or_null},
+                                   .or_null = or_null,
+                                   .lock = needs.lock},
                                   needs.quals, needs.node, needs.snapshot);
         MemoryContextSwitchTo(caller);
     }
@@ -342,11 +418,15 @@ ShardRows *BeginShardRows(const IndexTable *table, Relation base, const ShardNee
     rows->column_count = list_length(needs.columns);
     rows->places = palloc_array(int, rows->natts);
     std::fill(rows->places, rows->places + rows->natts, -1);
-    rows->by_value = palloc_array(bool, rows->column_count);
+    rows->by_value = palloc0_array(bool, rows->column_count);
     rows->lengths = palloc_array(int16, rows->column_count);
     ListCell *cell;
     foreach (cell, needs.columns) {
         int place = foreach_current_index(cell);
+        if (lfirst_int(cell) == SelfItemPointerAttributeNumber) {
+            rows->lengths[place] = sizeof(ItemPointerData);
+            continue;
+        }
         Form_pg_attribute att = TupleDescAttr(rows->descriptor, lfirst_int(cell) - 1);
         rows->places[lfirst_int(cell) - 1] = place;
         rows->by_value[place] = att->attbyval;
@@ -361,6 +441,10 @@ ShardRows *BeginShardRows(const IndexTable *table, Relation base, const ShardNee
     }
     rows->memory = AllocSetContextCreate(CurrentMemoryContext, "index_table rows of shards",
                                          ALLOCSET_DEFAULT_SIZES);
+    rows->row_memory = rows->memory;
+    if (needs.keep)
+        rows->row_memory = AllocSetContextCreate(
+            CurrentMemoryContext, "index_table kept rows of shards", ALLOCSET_DEFAULT_SIZES);
     return rows;
 }
 
@@ -381,6 +465,13 @@ void EndShardRows(ShardRows *rows) {
             EndRemoteQuery(query);
 }
 
+void TakeLeftOut(ShardRows *rows, ShardRows *other) {
+    ListCell *cell;
+    foreach (cell, other->left_out)
+        AddLeftOut(rows, static_cast<const char *>(lfirst(cell)));
+    other->left_out = NIL;
+}
+
 int GetPlace(const ShardRows *rows, AttrNumber attno) {
     Assert(attno > 0 && attno <= rows->natts);
     return rows->places[attno - 1];
@@ -390,7 +481,8 @@ void BeginBatch(ShardRows *rows) {
     MemoryContextReset(rows->memory);
     rows->wanted = NIL;
     rows->by_leaf = {};
-    rows->found = nullptr;
+    if (!rows->needs.keep)
+        rows->found = nullptr;
     rows->batch_rows = 0;
 }
 
@@ -402,7 +494,7 @@ void WantRow(ShardRows *rows, const OpenLeaf *leaf, const NullableDatum *identit
     Assert(leaf->rel && leaf->is_foreign);
     MemoryContext caller = MemoryContextSwitchTo(rows->memory);
     if (!rows->found)
-        rows->found = MakeIdentityMap(rows->memory, rows->descriptor, rows->identity_attnos,
+        rows->found = MakeIdentityMap(rows->row_memory, rows->descriptor, rows->identity_attnos,
                                       rows->table->identity_count);
     Oid relid = RelationGetRelid(leaf->rel);
     bool is_known;
@@ -446,9 +538,14 @@ void FetchBatch(ShardRows *rows) {
         if (wanted == NIL)
             continue;
         UseQuery(rows, or_null);
-        if (MayPipeline())
+        if (rows->needs.as_committed) {
+            FetchBoth(rows, wanted);
+            continue;
+        }
+        bool is_read = rows->needs.lock == LCS_NONE;
+        if (is_read && MayPipeline())
             wanted = FetchPipelined(rows, wanted);
-        if (SkipsUnreachable())
+        if (is_read && SkipsUnreachable())
             FetchReachable(rows, wanted);
         else
             FetchThroughExecutor(rows, wanted);
@@ -489,7 +586,7 @@ const char *SampleStatement(const IndexTable *table, Relation base, const ShardN
     const char *sql = nullptr;
     if (OidIsValid(sample)) {
         const LeafSelect *leaf = GetLeafSelect(rows->query->select, sample);
-        if (MayPipeline() && leaf->sql && leaf->is_selective)
+        if (needs.lock == LCS_NONE && MayPipeline() && leaf->sql && leaf->is_selective)
             sql = CombineSelects(rows->query->select, &leaf, 1).sql;
         else
             sql = WrapperStatement(rows->query->select, sample);
@@ -511,9 +608,11 @@ struct ShardScan {
 ShardScan *BeginShardScan(Relation base, const ShardNeeds &needs, Oid leaf) {
     Assert(IsForeign(leaf));
     ShardScan *scan = palloc0_object(ShardScan);
-    scan->query = BeginRemoteQuery(
-        {.base = RelationGetRelid(base), .user = needs.user, .columns = needs.columns}, needs.quals,
-        needs.node, needs.snapshot);
+    scan->query = BeginRemoteQuery({.base = RelationGetRelid(base),
+                                    .user = needs.user,
+                                    .columns = needs.columns,
+                                    .lock = needs.lock},
+                                   needs.quals, needs.node, needs.snapshot);
     scan->leaf = leaf;
     scan->run = BeginRemoteRun(scan->query, &scan->leaf, 1, MakeParameters(scan->query, 1));
     return scan;

@@ -21,21 +21,32 @@ struct ShardRow {
 
 // What is needed of the rows.
 struct ShardNeeds {
-    List *columns;   // attribute numbers of the base table, those of the identity among them
+    List *columns;   // attribute numbers of the base table, those of the identity among them; that
+                     // of ctid where rows are to be changed
     List *quals;     // a scan's clauses that servers may check beforehand; they are checked again
     PlanState *node; // of the clauses, whose parameters it evaluates; null: there are none
     Oid user;        // as whom servers are asked; InvalidOid: the current user
     Snapshot snapshot;
+    LockClauseStrength lock; // LCS_NONE: rows are read; else locked on their servers as they come,
+                             // by the foreign data wrapper, and never left out
+    // What is asked for again is the row that came first, or none: the statement has changed it.
+    bool keep;
+    // What is committed on the servers now, whatever this transaction's snapshots there, and what
+    // it has written there itself: each row once.
+    bool as_committed;
+    bool must_reach; // no server is left out, though rows are not locked
 };
 
 // Parameters are evaluated when rows are fetched. Lives in the current memory context.
 ShardRows *BeginShardRows(const IndexTable *table, Relation base, const ShardNeeds &needs);
 void EndShardRows(ShardRows *rows);
+// What was left out of `other` is told of with the rest, once.
+void TakeLeftOut(ShardRows *rows, ShardRows *other);
 
 // Which value of a row is that of a column; -1: not fetched.
 int GetPlace(const ShardRows *rows, AttrNumber attno);
 
-// Forgets the batch, its rows too.
+// Forgets the batch, its rows too unless they are kept.
 void BeginBatch(ShardRows *rows);
 // Memory of the batch, for what the scan keeps as long.
 MemoryContext BatchMemory(const ShardRows *rows);

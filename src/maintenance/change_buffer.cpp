@@ -26,7 +26,7 @@ uint64 Prefix(Form_pg_attribute att, Datum value, bool isnull) {
         return ~UINT64CONST(0);
     if (att->attbyval)
         return static_cast<uint64>(value) ^ kSignBit;
-    const char *bytes = DatumGetPointer(value);
+    const char *bytes = static_cast<const char *>(DatumGetPointer(value));
     Size length = att->attlen;
     if (att->attlen == -1) {
         length = VARSIZE_ANY_EXHDR(bytes);
@@ -129,7 +129,7 @@ TupleDesc FirstColumns(TupleDesc descriptor, int count) {
     TupleDesc first = CreateTemplateTupleDesc(count);
     for (int i = 1; i <= count; i++)
         TupleDescCopyEntry(first, i, descriptor, i);
-    return first;
+    return compat::FinishDescriptor(first);
 }
 
 void Append(ChangeBuffer *buffer, const Change &change) {
@@ -470,6 +470,7 @@ void AtEOXactChangeBuffers() {
         buffer->count = 0;
         buffer->open_count = 0;
         buffer->sequence = 0;
+        buffer->held_level = 0;
         if (buffer->entry_bytes > 0)
             MemoryContextReset(buffer->entries);
         buffer->entry_bytes = 0;
@@ -479,6 +480,8 @@ void AtEOXactChangeBuffers() {
 void AtEOSubXactChangeBuffers(bool commits, int level) {
     for (ChangeBuffer *buffer = buffers; buffer; buffer = buffer->next) {
         EndLevelOfHalves(buffer, level, commits);
+        if (buffer->held_level >= level)
+            buffer->held_level = commits ? level - 1 : 0;
         if (!commits)
             while (buffer->count > 0 && buffer->changes[buffer->count - 1].nest_level >= level)
                 buffer->count--;

@@ -65,6 +65,8 @@ struct ChangeBuffer {
     OpenHalf *open_halves; // innermost last
     uint32 open_count;
     uint32 open_capacity;
+    uint32 wait_until; // entries on servers are not written earlier while a statement runs
+    int32 held_level;  // of nesting at which HoldChanges() was called; 0: nowhere
 };
 
 // What a netted batch comes to. Replacements pair old[i] with replacement[i].
@@ -113,6 +115,8 @@ void KeepUnmatched(ChangeBuffer *buffer, const Change &old_change, const Change 
 // Carries a buffer's changes into the index table though it is being built. Raises 23505 where a
 // unique key repeats.
 void ApplyChanges(ChangeBuffer *buffer);
+// Until then nothing else flushes the buffer, whatever statements functions in keys run.
+void HoldChanges(ChangeBuffer *buffer);
 
 #ifdef USE_ASSERT_CHECKING
 // For Assert: whether nothing is captured.

@@ -3,6 +3,8 @@
 namespace index_table {
 namespace {
 
+constexpr int16 kRowSign = 0;
+
 struct Log {
     const ChangeBuffer *buffer;
     Relation rel;
@@ -73,6 +75,36 @@ void LogChanges(const ChangeBuffer *buffer, const NetChanges &net, MemoryContext
     relation_close(rel, NoLock);
 }
 
+void LogRows(const IndexTable *table, int32 partition_id, std::span<const int> positions,
+             std::span<const Datum *const> identities) {
+    Assert(OidIsValid(table->log));
+    Relation rel = try_relation_open(table->log, RowExclusiveLock);
+    if (!rel) // dropped with the index table
+        return;
+    const AttrNumber *attnos = ColumnsOf(rel, table);
+    Datum *values = palloc0_array(Datum, RelationGetNumberOfAttributes(rel));
+    bool *nulls = palloc_array(bool, RelationGetNumberOfAttributes(rel));
+    memset(nulls, true, RelationGetNumberOfAttributes(rel));
+    auto set = [&](AttrNumber attno, Datum value) {
+        values[attno - 1] = value;
+        nulls[attno - 1] = false;
+    };
+    set(attnos[table->partition_position()], Int32GetDatum(partition_id));
+    set(attnos[table->column_count], Int16GetDatum(kRowSign));
+    BulkInsertState state = GetBulkInsertState();
+    for (const Datum *identity : identities) {
+        for (Size i = 0; i < positions.size(); i++)
+            set(attnos[positions[i]], identity[i]);
+        HeapTuple row = heap_form_tuple(RelationGetDescr(rel), values, nulls);
+        heap_insert(rel, row, GetCurrentCommandId(true), 0, state);
+        heap_freetuple(row);
+    }
+    FreeBulkInsertState(state);
+    pfree(values);
+    pfree(nulls);
+    relation_close(rel, NoLock);
+}
+
 LogReader BeginReadingLog(const IndexTable *table, Snapshot snapshot) {
     Assert(OidIsValid(table->log) && IsLocked(table->relid, ShareUpdateExclusiveLock));
     Assert(snapshot);
@@ -94,6 +126,7 @@ bool ReadLogged(LogReader *reader) {
         reader->values[i] = slot_getattr(reader->slot, reader->attnos[i], &reader->nulls[i]);
     bool isnull;
     Datum sign = slot_getattr(reader->slot, reader->attnos[reader->columns], &isnull);
+    reader->is_row = DatumGetInt16(sign) == kRowSign;
     reader->kind = DatumGetInt16(sign) > 0 ? ChangeKind::Insert : ChangeKind::Delete;
     CHECK_FOR_INTERRUPTS();
     return true;

@@ -1,13 +1,13 @@
 #include "maintenance/flush.h"
 
 #include "core/public.h"
-
 #include "maintenance/change_buffer.h"
 #include "maintenance/change_log.h"
-#include "maintenance/speculative_entry.h"
-#include "maintenance/own_entries.h"
-#include "maintenance/leaf.h"
 #include "maintenance/intent.h"
+#include "maintenance/leaf.h"
+#include "maintenance/own_entries.h"
+#include "maintenance/remote_entries.h"
+#include "maintenance/speculative_entry.h"
 #include "maintenance/statements.h"
 #include "maintenance/target_plan.h"
 #include "maintenance/unique_recheck.h"
@@ -58,6 +58,12 @@ void WriteEntries(EntryWriter *writer, ChangeBuffer *buffer, const NetChanges &n
 }
 
 void CarryOut(ChangeBuffer *buffer, const NetChanges &net, MemoryContext batch, bool more_to_come) {
+    if (buffer->table->on_servers) {
+        MemoryContext caller = MemoryContextSwitchTo(batch);
+        WriteToServers(buffer, net, more_to_come);
+        MemoryContextSwitchTo(caller);
+        return;
+    }
     EntryWriter *writer = OpenWriter(buffer->table, more_to_come, batch);
     if (!writer)
         return;
@@ -92,8 +98,16 @@ Linking LinkingFor(const IndexTable *table, bool more_to_come) {
     return more_to_come ? Linking::HoldHalves : Linking::AllHalves;
 }
 
+// Whether what goes to servers waits: nobody reads it before the statement ends (ShowsBase), and
+// there most keys are as they should be. Only memory does not last.
+bool MayWait(ChangeBuffer *buffer) {
+    return buffer->table->on_servers && (!IsFull(buffer) || buffer->count < buffer->wait_until);
+}
+
 // Into the index table, or, while that is being built, into its log.
 void FlushBuffer(ChangeBuffer *buffer, bool more_to_come, bool into_log) {
+    if (more_to_come && MayWait(buffer))
+        return;
     MemoryContext batch =
         AllocSetContextCreate(CurrentMemoryContext, "index_table flush", ALLOCSET_SMALL_SIZES);
     Linking linking = into_log ? Linking::None : LinkingFor(buffer->table, more_to_come);
@@ -107,6 +121,8 @@ void FlushBuffer(ChangeBuffer *buffer, bool more_to_come, bool into_log) {
         // flush may have to delete them.
         CommandCounterIncrement();
     }
+    // What had to be put back is not tried again for every row.
+    buffer->wait_until = buffer->count * 2;
     MemoryContextDelete(batch);
 }
 
@@ -133,7 +149,7 @@ void FlushAtCommit(ChangeBuffer *buffer) {
 
 bool HasChanges() {
     for (ChangeBuffer *buffer = FirstChangeBuffer(); buffer; buffer = buffer->next)
-        if (buffer->count > 0)
+        if (buffer->count > 0 && buffer->held_level == 0)
             return true;
     return false;
 }
@@ -152,8 +168,9 @@ void Flush(bool is_final, bool at_commit = false) {
         captured = CapturedChanges();
         for (ChangeBuffer *buffer = FirstChangeBuffer(); buffer;) {
             uint64 generation = ChangeBufferGeneration();
-            if (buffer->count == 0 || buffer->changes[buffer->count - 1].nest_level != level) {
-                // nothing to do, or an outer level's
+            if (buffer->count == 0 || buffer->changes[buffer->count - 1].nest_level != level ||
+                buffer->held_level != 0) {
+                // nothing to do, an outer level's, or for ApplyChanges()
             } else if (at_commit) {
                 FlushAtCommit(buffer);
             } else {
@@ -240,9 +257,16 @@ void ApplyChanges(ChangeBuffer *buffer) {
     if (push_snapshot)
         PushActiveSnapshot(GetTransactionSnapshot());
     FlushBuffer(buffer, false, false);
+    buffer->held_level = 0;
     Recheck(true);
     if (push_snapshot)
         PopActiveSnapshot();
+}
+
+void HoldChanges(ChangeBuffer *buffer) {
+    Assert(OidIsValid(buffer->table->log));
+    if (buffer->held_level == 0)
+        buffer->held_level = GetCurrentTransactionNestLevel();
 }
 
 bool HasUnflushedChanges(Oid index_table) {

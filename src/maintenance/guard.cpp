@@ -8,20 +8,6 @@ namespace {
 
 constinit bool is_off = false;
 
-// The index table that a relation is, is a partition of, or is the log of; InvalidOid where it is
-// none, as when it was restored without its definition.
-Oid GuardedIndexTable(Oid relid) {
-    Oid root = get_rel_relispartition(relid) ? llast_oid(get_partition_ancestors(relid)) : relid;
-    if (OidIsValid(RecordedBase(root)))
-        return root;
-    ListCell *base, *cell;
-    foreach (base, ListBases())
-        foreach (cell, ListIndexTables(lfirst_oid(base)))
-            if (RecordedLog(lfirst_oid(cell)) == relid)
-                return lfirst_oid(cell);
-    return InvalidOid;
-}
-
 // Whether a partition has its guard disabled: rows are being loaded into it, for which pg_dump may
 // name the partitioned table.
 bool IsLoading(Relation rel) {
@@ -92,10 +78,11 @@ void CreateGuard(Oid relid) {
     ListCell *cell;
     foreach (cell, find_all_inheritors(relid, NoLock, nullptr)) {
         const char *name = QualifiedName(lfirst_oid(cell));
-        RunStatement(
-            psprintf("CREATE TRIGGER %s BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON %s "
-                     "FOR EACH STATEMENT EXECUTE FUNCTION index_table.guard()",
-                     kGuard, name));
+        bool on_truncate =
+            compat::kForeignTablesHaveTruncateTriggers || !IsForeign(lfirst_oid(cell));
+        RunStatement(psprintf("CREATE TRIGGER %s BEFORE INSERT OR UPDATE OR DELETE%s ON %s "
+                              "FOR EACH STATEMENT EXECUTE FUNCTION index_table.guard()",
+                              kGuard, on_truncate ? " OR TRUNCATE" : "", name));
         RunStatement(psprintf("ALTER TABLE %s ENABLE ALWAYS TRIGGER %s", name, kGuard));
     }
 }
@@ -104,8 +91,30 @@ bool HasGuard(Oid index_table) {
     return OidIsValid(get_trigger_oid(index_table, kGuard, true));
 }
 
-void ExecuteUnguarded(const char *sql) {
-    Unguarded([=] { RunStatement(sql); });
+Oid GuardedIndexTable(Oid relid) {
+    Oid root = get_rel_relispartition(relid) ? llast_oid(get_partition_ancestors(relid)) : relid;
+    if (OidIsValid(RecordedBase(root)))
+        return root;
+    ListCell *base, *cell;
+    foreach (base, ListBases())
+        foreach (cell, ListIndexTables(lfirst_oid(base)))
+            if (RecordedLog(lfirst_oid(cell)) == relid || RecordedQueue(lfirst_oid(cell)) == root)
+                return lfirst_oid(cell);
+    return InvalidOid;
+}
+
+void ExecuteUnguarded(const char *sql, uint64 *count) {
+    Unguarded([=] { RunStatement(sql, count); });
+}
+
+void ExecuteUnguarded(SPIPlanPtr plan, Snapshot snapshot) {
+    int result = 0;
+    Unguarded([&] {
+        result =
+            SPI_execute_snapshot(plan, nullptr, nullptr, snapshot, InvalidSnapshot, false, true, 0);
+    });
+    if (result < 0)
+        elog(ERROR, "SPI_execute_snapshot failed: %s", SPI_result_code_string(result));
 }
 
 void TruncateUnguarded(Oid relid) {

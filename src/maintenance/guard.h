@@ -20,8 +20,14 @@ void CreateGuard(Oid relid);
 // triggers first.
 bool HasGuard(Oid index_table);
 
+// The index table that a relation is, is a partition of, or is the log or queue of, a part of that
+// included; InvalidOid where it is none, as when it was restored without its definition.
+Oid GuardedIndexTable(Oid relid);
+
 // RunStatement() for statements that change an index table, or the definition of one.
-void ExecuteUnguarded(const char *sql);
+void ExecuteUnguarded(const char *sql, uint64 *count = nullptr);
+// The same for a plan of SPI, which is connected, under a snapshot.
+void ExecuteUnguarded(SPIPlanPtr plan, Snapshot snapshot);
 // Empties an index table, its partitions included, under AccessExclusiveLock. Logical
 // replication is told of those that are published (ddl/replication.h).
 void TruncateUnguarded(Oid relid);

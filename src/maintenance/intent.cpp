@@ -206,13 +206,10 @@ void OnTransactionEvent(XactEvent event, void *) {
 } // namespace
 
 void RememberIntent(Relation rel, const Leaf *leaf, TupleTableSlot *row) {
-    Assert(leaf->is_foreign && leaf->cached.relid == RelationGetRelid(rel) &&
-           leaf->table_count > 0);
+    Assert(leaf->cached.relid == RelationGetRelid(rel) && leaf->table_count > 0);
     Assert(!TTS_EMPTY(row));
-    if (!precedes_shards && stage == Stage::Running) {
-        ComeFirst();
-        precedes_shards = true;
-    }
+    if (leaf->is_foreign)
+        PrecedeShardsFromNowOn();
     if (!writes_intents)
         return;
     LeafIntent *intent = FindIntent(RelationGetRelid(rel));
@@ -267,6 +264,17 @@ void PrecedeShardsAfter(MemoryContext statement) {
         MemoryContextAllocZero(statement, sizeof(MemoryContextCallback)));
     callback->func = OnStatementEnd;
     MemoryContextRegisterResetCallback(statement, callback);
+}
+
+bool PrecedesShards() {
+    return precedes_shards;
+}
+
+void PrecedeShardsFromNowOn() {
+    if (precedes_shards || stage != Stage::Running)
+        return;
+    ComeFirst();
+    precedes_shards = true;
 }
 
 bool IsTooLateForShards() {

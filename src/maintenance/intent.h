@@ -13,8 +13,8 @@
 
 namespace index_table {
 
-// A row of a foreign partition that the current transaction has changed on the shard, and whose
-// entries it changes. The columns of every identity are there.
+// A row that the current transaction has changed, on a shard, or whose entries it changes on
+// servers: those commit before this server does. The columns of every identity are there.
 void RememberIntent(Relation rel, const Leaf *leaf, TupleTableSlot *row);
 // Rows of a foreign partition that are not named, by TRUNCATE. REQUIRES PrecedeShards() once shards
 // were told of it: none may have been reached by the session before.
@@ -22,6 +22,11 @@ void RememberIntentOfAll(Oid leaf);
 void PrecedeShards();
 // The same when memory is freed that lasts as long as the statement.
 void PrecedeShardsAfter(MemoryContext statement);
+
+// Whether postgres_fdw is told of commits after this library is, since this session has used it; to
+// be called once it has used it.
+bool PrecedesShards();
+void PrecedeShardsFromNowOn();
 
 // Whether postgres_fdw, if it is used now, might not be told that the transaction commits:
 // PostgreSQL is calling callbacks already, and its own may not be among them, or may have been

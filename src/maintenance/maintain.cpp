@@ -1,17 +1,28 @@
 // The row trigger: captures what changed.
+#include "maintenance/maintain.h"
+
 #include "maintenance/change_buffer.h"
-#include "maintenance/speculative_entry.h"
-#include "maintenance/own_entries.h"
 #include "maintenance/entries.h"
 #include "maintenance/flush.h"
 #include "maintenance/foreign_guard.h"
 #include "maintenance/intent.h"
 #include "maintenance/leaf.h"
 #include "maintenance/linked_updates.h"
+#include "maintenance/own_entries.h"
+#include "maintenance/remote_entries.h"
+#include "maintenance/speculative_entry.h"
 #include "maintenance/statements.h"
 
 namespace index_table {
 namespace {
+
+// A row that was inserted, updated or deleted.
+struct RowChange {
+    Relation rel;
+    TupleTableSlot *before; // null: it was inserted
+    TupleTableSlot *after;  // null: it was deleted
+    HeapTuple tuple;        // the new version, or that which is gone
+};
 
 // What one execution of the trigger on one relation needs; lives with the query.
 struct Capture {
@@ -23,6 +34,7 @@ struct Capture {
     ChangeBuffer **buffers;
     EntryValues *entries; // by attribute number of the index table
     ForeignGuard *guard;  // null: not a foreign table, or no partition
+    bool needs_intent;
     MemoryContext memory;
 };
 
@@ -52,8 +64,25 @@ bool GetBuffers(Capture *capture) {
     return true;
 }
 
-Capture *PrepareCapture(FunctionCallInfo fcinfo, Relation rel) {
-    Capture *capture = static_cast<Capture *>(fcinfo->flinfo->fn_extra);
+// Whether an index table learns of a partition's rows from queues alone, as those of foreign ones
+// do that are built concurrently.
+bool LearnsFromQueue(const Leaf *leaf, const IndexTable *table) {
+    return OidIsValid(table->queue) ||
+           (leaf->is_foreign && (table->options.is_deferred || OidIsValid(table->log)));
+}
+
+// Whether a commit on servers comes before this server's: on the row's, or on those of its entries.
+bool NeedsIntent(const Leaf *leaf) {
+    return std::any_of(leaf->tables, leaf->tables + leaf->table_count,
+                       [leaf](const LeafTable &table) {
+                           return (leaf->is_foreign || table.table->on_servers) &&
+                                  !LearnsFromQueue(leaf, table.table);
+                       });
+}
+
+// `cached` is the caller's, made in `parent` and kept there from one call to the next.
+Capture *PrepareCapture(Relation rel, void **cached, MemoryContext parent) {
+    Capture *capture = static_cast<Capture *>(*cached);
     if (capture && capture->catalog_generation == CacheGeneration() &&
         capture->buffer_generation == ChangeBufferGeneration())
         return capture;
@@ -63,10 +92,10 @@ Capture *PrepareCapture(FunctionCallInfo fcinfo, Relation rel) {
         if (capture->guard)
             FreeForeignGuard(capture->guard);
         MemoryContextDelete(capture->memory);
-        fcinfo->flinfo->fn_extra = nullptr;
+        *cached = nullptr;
     }
     MemoryContext memory =
-        AllocSetContextCreate(fcinfo->flinfo->fn_mcxt, "index_table capture", ALLOCSET_SMALL_SIZES);
+        AllocSetContextCreate(parent, "index_table capture", ALLOCSET_SMALL_SIZES);
     MemoryContext caller = MemoryContextSwitchTo(memory);
     capture = static_cast<Capture *>(palloc0(sizeof(Capture)));
     capture->memory = memory;
@@ -77,10 +106,13 @@ Capture *PrepareCapture(FunctionCallInfo fcinfo, Relation rel) {
     if (const Leaf *leaf = capture->leaf) {
         RememberWrittenPartition(leaf->partition_id);
         capture->guard = leaf->is_foreign ? MakeForeignGuard(rel) : nullptr;
+        capture->needs_intent = NeedsIntent(leaf);
         int count = leaf->table_count;
         capture->makers = static_cast<EntryMaker **>(palloc(sizeof(EntryMaker *) * count));
         capture->entries = static_cast<EntryValues *>(palloc(sizeof(EntryValues) * count));
         for (int i = 0; i < count; i++) {
+            if (leaf->tables[i].table->on_servers)
+                ReachServers(leaf->tables[i].table);
             if (leaf->tables[i].has_expressions && !capture->context)
                 capture->context = CreateStandaloneExprContext();
             capture->makers[i] =
@@ -94,25 +126,22 @@ Capture *PrepareCapture(FunctionCallInfo fcinfo, Relation rel) {
     // After everything that could have changed them.
     capture->catalog_generation = CacheGeneration();
     capture->buffer_generation = ChangeBufferGeneration();
-    fcinfo->flinfo->fn_extra = capture;
+    *cached = capture;
     MemoryContextSwitchTo(caller);
     return capture;
 }
 
 // The command that wrote the new or deleted the old version of a base row. Entries carry it, so
 // that within a transaction a row and its entries become visible together.
-CommandId CommandOf(TriggerData *trigger) {
+CommandId CommandOf(const RowChange &change) {
     // Rows of foreign tables carry none.
-    if (trigger->tg_relation->rd_rel->relkind == RELKIND_FOREIGN_TABLE)
+    if (change.rel->rd_rel->relkind == RELKIND_FOREIGN_TABLE)
         return StatementCommand();
     CommandId current = GetCurrentCommandId(true);
-    bool is_delete = TRIGGER_FIRED_BY_DELETE(trigger->tg_event);
-    HeapTuple tuple =
-        TRIGGER_FIRED_BY_UPDATE(trigger->tg_event) ? trigger->tg_newtuple : trigger->tg_trigtuple;
-    if (trigger->tg_relation->rd_tableam != GetHeapamTableAmRoutine() || !tuple)
+    if (change.rel->rd_tableam != GetHeapamTableAmRoutine() || !change.tuple)
         return current;
-    HeapTupleHeader header = tuple->t_data;
-    if (is_delete)
+    HeapTupleHeader header = change.tuple->t_data;
+    if (!change.after)
         return TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetUpdateXid(header))
                    ? HeapTupleHeaderGetCmax(header)
                    : current;
@@ -122,41 +151,9 @@ CommandId CommandOf(TriggerData *trigger) {
 }
 
 // Whether a row is deleted from its partition because an UPDATE puts it into another.
-bool IsMovingAway(TriggerData *trigger) {
-    return TRIGGER_FIRED_BY_DELETE(trigger->tg_event) && trigger->tg_trigtuple &&
-           trigger->tg_relation->rd_tableam == GetHeapamTableAmRoutine() &&
-           HeapTupleHeaderIndicatesMovedPartitions(trigger->tg_trigtuple->t_data);
-}
-
-// Whether any of these columns differ, byte by byte: what a BEFORE trigger changed is not in the
-// statement's list of columns, and values that compare equal need not be the same.
-bool Differs(TupleTableSlot *before, TupleTableSlot *after, const AttrNumber *attnos, int count) {
-    TupleDesc descriptor = after->tts_tupleDescriptor;
-    for (int i = 0; i < count; i++) {
-        int index = attnos[i] - 1;
-        if (before->tts_isnull[index] != after->tts_isnull[index])
-            return true;
-        if (before->tts_isnull[index])
-            continue;
-        Form_pg_attribute att = TupleDescAttr(descriptor, index);
-        Datum a = before->tts_values[index];
-        Datum b = after->tts_values[index];
-        if (att->attlen == -1) {
-            Size length = VARSIZE_ANY(DatumGetPointer(a));
-            if (length == VARSIZE_ANY(DatumGetPointer(b)) &&
-                memcmp(DatumGetPointer(a), DatumGetPointer(b), length) == 0)
-                continue; // a toasted value that stayed is the same pointer
-        }
-        if (!datum_image_eq(a, b, att->attbyval, att->attlen))
-            return true;
-    }
-    return false;
-}
-
-// Whether an index table learns of a foreign partition's rows from the trigger.
-bool HasImmediate(const Leaf *leaf) {
-    return std::any_of(leaf->tables, leaf->tables + leaf->table_count,
-                       [](const LeafTable &table) { return !table.table->options.is_deferred; });
+bool IsMovingAway(const RowChange &change) {
+    return !change.after && change.tuple && change.rel->rd_tableam == GetHeapamTableAmRoutine() &&
+           HeapTupleHeaderIndicatesMovedPartitions(change.tuple->t_data);
 }
 
 void CaptureRow(Capture *capture, int i, TupleTableSlot *row, ChangeKind kind, CommandId command) {
@@ -172,57 +169,40 @@ void CaptureRow(Capture *capture, int i, TupleTableSlot *row, ChangeKind kind, C
     });
 }
 
-} // namespace
-} // namespace index_table
-
-using namespace index_table;
-
-SQL_FUNCTION(index_table_maintain) {
-    TriggerData *trigger = GetTrigger(fcinfo, "index_table.maintain()");
-    if (!TRIGGER_FIRED_AFTER(trigger->tg_event) || !TRIGGER_FIRED_FOR_ROW(trigger->tg_event))
-        RaiseFiredWrongly("index_table.maintain()", "AFTER, FOR EACH ROW");
-
-    Capture *capture = PrepareCapture(fcinfo, trigger->tg_relation);
+// Captures a change for every index table that it concerns. Returns whether a buffer is full.
+bool CaptureChange(Capture *capture, const RowChange &change) {
     const Leaf *leaf = capture->leaf;
-    if (!leaf)
-        return PointerGetDatum(nullptr);
-
-    bool is_update = TRIGGER_FIRED_BY_UPDATE(trigger->tg_event);
-    TupleTableSlot *before =
-        TRIGGER_FIRED_BY_INSERT(trigger->tg_event) ? nullptr : trigger->tg_trigslot;
-    TupleTableSlot *after = is_update                                    ? trigger->tg_newslot
-                            : TRIGGER_FIRED_BY_INSERT(trigger->tg_event) ? trigger->tg_trigslot
-                                                                         : nullptr;
+    TupleTableSlot *before = change.before, *after = change.after;
     if (before)
         slot_getsomeattrs(before, leaf->max_attno);
     if (after)
         slot_getsomeattrs(after, leaf->max_attno);
     if (after && capture->guard)
         CheckStaysInPartition(capture->guard, after);
+    bool is_update = before && after;
     if (is_update && !Differs(before, after, leaf->used, leaf->used_count))
-        return PointerGetDatum(nullptr);
+        return false;
 
     RememberChange(leaf->base_relid);
-    if (leaf->is_foreign && HasImmediate(leaf)) {
+    if (capture->needs_intent) {
         if (before)
-            RememberIntent(trigger->tg_relation, leaf, before);
+            RememberIntent(change.rel, leaf, before);
         if (after)
-            RememberIntent(trigger->tg_relation, leaf, after);
+            RememberIntent(change.rel, leaf, after);
     }
-    CommandId command = CommandOf(trigger);
-    bool moves_away = IsMovingAway(trigger);
+    CommandId command = CommandOf(change);
+    bool moves_away = IsMovingAway(change);
     bool full = false;
     for (int i = 0; i < leaf->table_count; i++) {
         const LeafTable &table = leaf->tables[i];
-        if (leaf->is_foreign && table.table->options.is_deferred)
+        if (LearnsFromQueue(leaf, table.table))
             continue;
         if (is_update && leaf->table_count > 1 &&
             !Differs(before, after, table.used, table.used_count))
             continue;
         bool is_speculative =
-            !leaf->is_foreign &&
-            IsSpeculative(table.table->relid, RelationGetRelid(trigger->tg_relation),
-                          &trigger->tg_trigslot->tts_tid);
+            !leaf->is_foreign && IsSpeculative(table.table->relid, RelationGetRelid(change.rel),
+                                               &(before ? before : after)->tts_tid);
         if (is_speculative && !before)
             continue; // it is stored already
         ChangeBuffer *buffer = capture->buffers[i];
@@ -242,7 +222,45 @@ SQL_FUNCTION(index_table_maintain) {
     }
     if (capture->context)
         ResetExprContext(capture->context);
-    if (full)
+    return full;
+}
+
+} // namespace
+
+void CaptureUpdate(Relation rel, TupleTableSlot *before, TupleTableSlot *after, void **cached,
+                   MemoryContext memory) {
+    bool is_copy;
+    Capture *capture = PrepareCapture(rel, cached, memory);
+    if (!capture->leaf)
+        return;
+    HeapTuple tuple = ExecFetchSlotHeapTuple(after, true, &is_copy);
+    CaptureChange(capture, {.rel = rel, .before = before, .after = after, .tuple = tuple});
+    if (is_copy)
+        heap_freetuple(tuple);
+}
+
+} // namespace index_table
+
+using namespace index_table;
+
+SQL_FUNCTION(index_table_maintain) {
+    TriggerData *trigger = GetTrigger(fcinfo, "index_table.maintain()");
+    TriggerEvent event = trigger->tg_event;
+    if (!TRIGGER_FIRED_AFTER(event) || !TRIGGER_FIRED_FOR_ROW(event))
+        RaiseFiredWrongly("index_table.maintain()", "AFTER, FOR EACH ROW");
+    RowChange change = {.rel = trigger->tg_relation,
+                        .before = OldRow(trigger),
+                        .after = NewRow(trigger),
+                        .tuple = TRIGGER_FIRED_BY_UPDATE(event) ? trigger->tg_newtuple
+                                                                : trigger->tg_trigtuple};
+    Capture *capture =
+        PrepareCapture(change.rel, &fcinfo->flinfo->fn_extra, fcinfo->flinfo->fn_mcxt);
+    if (!capture->leaf)
+        return PointerGetDatum(nullptr);
+    if (change.before && change.after &&
+        WasCaptured(RelationGetRelid(change.rel), &change.after->tts_tid))
+        return PointerGetDatum(nullptr);
+    if (CaptureChange(capture, change))
         FlushChanges();
     return PointerGetDatum(nullptr);
 }

@@ -20,13 +20,14 @@ struct Survey {
 bool HasRowsOfOthers(Relation leaf) {
     if (RelationGetNumberOfBlocks(leaf) == 0)
         return false;
-    SnapshotData snapshot = *GetLatestSnapshot();
-    snapshot.curcid = FirstCommandId;
-    TableScanDesc scan = table_beginscan(leaf, &snapshot, 0, nullptr);
+    PushCopiedSnapshot(GetLatestSnapshot());
+    GetActiveSnapshot()->curcid = FirstCommandId;
+    TableScanDesc scan = table_beginscan(leaf, GetActiveSnapshot(), 0, nullptr);
     TupleTableSlot *slot = table_slot_create(leaf, nullptr);
     bool found = table_scan_getnextslot(scan, ForwardScanDirection, slot);
     ExecDropSingleTupleTableSlot(slot);
     table_endscan(scan);
+    PopActiveSnapshot();
     return found;
 }
 
@@ -196,6 +197,8 @@ bool LacksEntries(const IndexTable *table, List *empty) {
 
 bool LooksRight(const IndexTable *table) {
     Survey survey;
+    if (LacksQueue(table) || table->on_servers) // servers are not asked for that
+        return false;
     // Entries of partitions whose files are empty must not be seen: a writer will see to them.
     if (!SurveyLeaves(table->base, false, &survey) || survey.has_strange || survey.empty != NIL)
         return false;
@@ -218,7 +221,7 @@ bool LooksRight(const IndexTable *table) {
 // --- Writers -------------------------------------------------------------------
 
 bool IsDamaged(const IndexTable *table, const Survey &survey) {
-    if (survey.has_strange)
+    if (survey.has_strange || LacksQueue(table) || table->on_servers)
         return true;
     List *storage = OpenStorage(table);
     List *empty = survey.has_rows ? EmptyOnes(storage) : NIL;

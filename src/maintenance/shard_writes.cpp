@@ -86,6 +86,10 @@ void AtEOXactWrites() {
     written = nullptr;
 }
 
+void RememberShardWrite() {
+    has_written = true;
+}
+
 bool MayHaveWrittenToShards() {
     ListCell *cell;
     foreach (cell, written)

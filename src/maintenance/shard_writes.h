@@ -8,6 +8,8 @@ namespace index_table {
 
 // Errs on the safe side: it knows the statements, not what became of them.
 bool MayHaveWrittenToShards();
+// Something has been written to a server, by this library.
+void RememberShardWrite();
 
 // Before a query starts, or a utility command runs: notes what it will write to. Raises 0A000 where
 // it is too late to reach shards.

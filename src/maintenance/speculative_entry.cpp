@@ -33,6 +33,11 @@ struct SpeculativeTable {
     int removed_at;    // the nest level at which that was done; 0: not yet
 };
 
+// In place of a table: rows whose updates were captured before their triggers fired; entries whose
+// rows, in foreign tables, the command has inserted or updated.
+constexpr int kCaptured = -1;
+constexpr int kOfCommand = -2;
+
 // The rows of a page whose entries were there before them.
 struct SpeculativePage {
     struct Place {
@@ -52,7 +57,8 @@ struct SpeculativeEntries {
     CommandId command;
     int table_count;
     SpeculativeTable *tables;
-    HTAB *pages; // SpeculativePage
+    HTAB *pages;   // SpeculativePage; null: none yet
+    List *foreign; // entries of rows in foreign tables
     // Of the current row:
     int entry_count;
     int entry_capacity;
@@ -142,6 +148,8 @@ bool IsLive(const IndexTable *table, const AttrNumber *attnos, TupleTableSlot *e
 
 bool IsNoted(const SpeculativeEntries *speculative, int table, Oid leaf, ItemPointer row) {
     SpeculativePage::Place place = {table, leaf, ItemPointerGetBlockNumber(row)};
+    if (!speculative->pages)
+        return false;
     SpeculativePage *page =
         static_cast<SpeculativePage *>(hash_search(speculative->pages, &place, HASH_FIND, nullptr));
     int offset = ItemPointerGetOffsetNumber(row);
@@ -151,6 +159,9 @@ bool IsNoted(const SpeculativeEntries *speculative, int table, Oid leaf, ItemPoi
 
 void RememberRow(SpeculativeEntries *speculative, int table, Oid leaf, ItemPointer row) {
     SpeculativePage::Place place = {table, leaf, ItemPointerGetBlockNumber(row)};
+    if (!speculative->pages)
+        speculative->pages = MakeHashTable<SpeculativePage::Place, SpeculativePage>(
+            "index_table rows with speculative entries", 16, speculative->memory);
     bool found;
     SpeculativePage *page =
         static_cast<SpeculativePage *>(hash_search(speculative->pages, &place, HASH_ENTER, &found));
@@ -180,6 +191,8 @@ List *ListConstrainedTables(const Base *base) {
     for (IndexTable *table : std::span(base->tables, base->table_count)) {
         if (OidIsValid(table->log))
             continue; // it is being built: nothing is enforced yet
+        if (table->on_servers)
+            continue; // its servers keep its key, when the entry is written
         Relation rel = try_relation_open(table->relid, AccessShareLock);
         if (!rel)
             continue;
@@ -191,7 +204,7 @@ List *ListConstrainedTables(const Base *base) {
 }
 
 SpeculativeEntries *BeginSpeculation(List *tables, CommandId command) {
-    Assert(tables != NIL && IsTransactionState());
+    Assert(IsTransactionState());
     MemoryContext memory = AllocSetContextCreate(TopTransactionContext, "index_table speculation",
                                                  ALLOCSET_SMALL_SIZES);
     MemoryContext caller = MemoryContextSwitchTo(memory);
@@ -205,8 +218,6 @@ SpeculativeEntries *BeginSpeculation(List *tables, CommandId command) {
         speculative->tables[i].table = static_cast<const IndexTable *>(list_nth(tables, i));
     speculative->entry_capacity = speculative->table_count;
     speculative->speculative = palloc_array(SpeculativeEntry, speculative->entry_capacity);
-    speculative->pages = MakeHashTable<SpeculativePage::Place, SpeculativePage>(
-        "index_table rows with speculative entries", 16, memory);
     MemoryContextSwitchTo(caller);
     speculative->outer = innermost;
     innermost = speculative;
@@ -276,6 +287,18 @@ TupleTableSlot *FindConflict(SpeculativeEntries *speculative, int table, HeapTup
     }
     ExecClearTuple(target->slot);
     return found;
+}
+
+Relation RelationOfEntry(SpeculativeEntries *speculative, int table, const TupleTableSlot *entry) {
+    return TargetOf(&speculative->tables[table], entry)->rel;
+}
+
+bool IsOfCommand(const SpeculativeEntries *speculative, TupleTableSlot *entry) {
+    return IsNoted(speculative, kOfCommand, entry->tts_tableOid, &entry->tts_tid);
+}
+
+void RememberUpdated(SpeculativeEntries *speculative, TupleTableSlot *entry) {
+    RememberRow(speculative, kOfCommand, entry->tts_tableOid, &entry->tts_tid);
 }
 
 bool IsStillStored(SpeculativeEntries *speculative, int table, TupleTableSlot *entry) {
@@ -379,6 +402,46 @@ void SettleRow(SpeculativeEntries *speculative) {
     }
     speculative->entry_count = 0;
     MemoryContextSwitchTo(caller);
+}
+
+void SettleForeignRow(SpeculativeEntries *speculative, bool is_inserted) {
+    if (!is_inserted) {
+        TakeBackEntries(speculative);
+        return;
+    }
+    MemoryContext caller = MemoryContextSwitchTo(speculative->memory);
+    for (const SpeculativeEntry &inserted :
+         std::span(speculative->speculative, speculative->entry_count)) {
+        SpeculativeEntry *kept = palloc_object(SpeculativeEntry);
+        *kept = inserted;
+        speculative->foreign = lappend(speculative->foreign, kept);
+        RememberRow(speculative, kOfCommand, RelationGetRelid(inserted.target->rel), &kept->tid);
+    }
+    speculative->entry_count = 0;
+    MemoryContextSwitchTo(caller);
+}
+
+void TakeBackForeign(SpeculativeEntries *speculative) {
+    ListCell *cell;
+    foreach (cell, speculative->foreign) {
+        SpeculativeEntry *inserted = static_cast<SpeculativeEntry *>(lfirst(cell));
+        Remove(speculative, inserted->target, &inserted->tid);
+    }
+    speculative->foreign = NIL;
+}
+
+void RememberCaptured(SpeculativeEntries *speculative, Oid leaf, ItemPointer row) {
+    Assert(ItemPointerIsValid(row));
+    RememberRow(speculative, kCaptured, leaf, row);
+}
+
+bool WasCaptured(Oid leaf, ItemPointer row) {
+    if (!ItemPointerIsValid(row))
+        return false; // of a foreign table
+    for (SpeculativeEntries *speculative = innermost; speculative; speculative = speculative->outer)
+        if (IsNoted(speculative, kCaptured, leaf, row))
+            return true;
+    return false;
 }
 
 bool IsSpeculative(Oid index_table, Oid leaf, ItemPointer row) {

@@ -1,5 +1,4 @@
-// Speculative entries: what INSERT … ON CONFLICT DO NOTHING writes into index tables before it
-// inserts a row.
+// Speculative entries: what INSERT … ON CONFLICT writes into index tables before it inserts a row.
 //
 // A speculative entry is the row's entry itself, inserted as PostgreSQL inserts rows under ON
 // CONFLICT: other sessions that want its key wait for this transaction. When the row has been
@@ -40,6 +39,14 @@ TupleTableSlot *FindConflict(SpeculativeEntries *speculative, int table, HeapTup
 // Whether the entry that FindConflict found is still there.
 bool IsStillStored(SpeculativeEntries *speculative, int table, TupleTableSlot *entry);
 
+// The relation that holds the entry that FindConflict found.
+Relation RelationOfEntry(SpeculativeEntries *speculative, int table, const TupleTableSlot *entry);
+
+// Whether the entry that FindConflict found is that of a row in a foreign table which the command
+// has inserted, or updated, as RememberUpdated() has noted.
+bool IsOfCommand(const SpeculativeEntries *speculative, TupleTableSlot *entry);
+void RememberUpdated(SpeculativeEntries *speculative, TupleTableSlot *entry);
+
 // Inserts an entry for the current row. False where another was quicker.
 bool InsertSpeculatively(SpeculativeEntries *speculative, int table, HeapTuple entry);
 
@@ -56,6 +63,17 @@ void AwaitRow(SpeculativeEntries *speculative, Relation leaf, TupleTableSlot *ro
               TupleTableSlot *scratch);
 // Remembers whether that row was inserted, and takes its speculative entries back where it was not.
 void SettleRow(SpeculativeEntries *speculative);
+
+// Rows of foreign tables have no tid: here the caller knows whether the current one was inserted.
+// Their entries are inserted when rows are captured; before that, when the last row has passed,
+// the speculative ones are taken back.
+void SettleForeignRow(SpeculativeEntries *speculative, bool is_inserted);
+void TakeBackForeign(SpeculativeEntries *speculative);
+
+// Notes that the update of a row, whose new version is at `row`, has been captured.
+void RememberCaptured(SpeculativeEntries *speculative, Oid leaf, ItemPointer row);
+// Whether that was noted, by this statement or one around it.
+bool WasCaptured(Oid leaf, ItemPointer row);
 
 // Whether the entries of a row are in an index table because they were inserted speculatively. To
 // be asked before a change of the row is captured, its insertion or whatever comes before that.

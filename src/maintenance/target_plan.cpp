@@ -19,7 +19,9 @@ bool IsPlainBtree(Relation index) {
 // to its group, and the key must be among them. 0 where the index does not serve.
 int SearchableColumns(Relation index, const IndexTable *table) {
     int count = IndexRelationGetNumberOfKeyAttributes(index);
-    if (!IsBtreeOfColumns(index) || !index->rd_index->indisvalid || count < table->key.count)
+    // That of an index table on servers as a whole is never valid: it stands for those there.
+    bool is_valid = index->rd_index->indisvalid || table->on_servers;
+    if (!IsBtreeOfColumns(index) || !is_valid || count < table->key.count)
         return 0;
     for (int i = 0; i < count; i++) {
         AttrNumber attno = index->rd_index->indkey.values[i];
@@ -188,7 +190,8 @@ void CheckIndexes(const IndexTable *table) {
         return;
     IndexRoles roles = FindIndexRoles(rel, table);
     bool has_all = table->options.is_unique
-                       ? roles.keeps_unique && (roles.finds_nulls || !table->options.nulls_distinct)
+                       ? roles.keeps_unique && (roles.finds_nulls ||
+                                                !table->options.nulls_distinct || table->on_servers)
                        : roles.finds_entries;
     if (!has_all)
         ereport(ERROR,

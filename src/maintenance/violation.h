@@ -12,4 +12,14 @@ namespace index_table {
 // whoever may read them in the base table. Otherwise returns, and the caller throws the error on.
 void TranslateViolation(const IndexTable *table, TupleTableSlot *entry);
 
+// The same after an error of a server that holds entries; the values are for `user`, who is not the
+// current one.
+void TranslateRemoteViolation(const IndexTable *table, Oid user);
+
+// Raises the same 23505 for a key that `entry` has. REQUIRES a unique index table.
+[[noreturn]] void RaiseViolation(const IndexTable *table, TupleTableSlot *entry);
+
+// The unique index over the key of an index table; InvalidOid where it is not there.
+Oid FindKeyIndex(const IndexTable *table);
+
 } // namespace index_table

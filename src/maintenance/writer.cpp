@@ -588,7 +588,8 @@ bool ReplaceEntry(EntryWriter *writer, const Change &old_change, const Change &n
         if (target->plan->general)
             CheckConstraints(target->estate, target->relinfo, slot);
         compat::StaleIndexes stale;
-        TM_Result result = compat::UpdateTuple(target->rel, &tid, slot, command, &stale);
+        TM_FailureData failure;
+        TM_Result result = compat::UpdateTuple(target->rel, &tid, slot, command, &stale, &failure);
         outcome = OutcomeOf(result);
         if (outcome != Outcome::Done)
             continue;

@@ -1,8 +1,8 @@
 // index_table.capture() and index_table.release().
-#include "create/public.h"
-#include "maintenance/public.h"
 #include "catalog/public.h"
 #include "core/public.h"
+#include "create/public.h"
+#include "maintenance/public.h"
 #include "outbox/outbox.h"
 
 namespace index_table {

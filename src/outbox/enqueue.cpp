@@ -1,7 +1,6 @@
 // The trigger of tables with an outbox.
-#include "outbox/outbox.h"
-
 #include "core/public.h"
+#include "outbox/outbox.h"
 
 namespace index_table {
 namespace {
@@ -138,41 +137,6 @@ bool HaveSameIdentity(const Outbox *source, TupleTableSlot *a, TupleTableSlot *b
     return true;
 }
 
-// A transition table, read from its start.
-struct TransitionRows {
-    Tuplestorestate *rows; // null: there is none
-    int pointer;
-    TupleTableSlot *slot;
-};
-
-TransitionRows BeginTransition(Tuplestorestate *rows, Relation rel) {
-    TransitionRows transition = {.rows = rows, .pointer = 0, .slot = nullptr};
-    if (!rows)
-        return transition;
-    transition.pointer = tuplestore_alloc_read_pointer(rows, EXEC_FLAG_REWIND);
-    tuplestore_select_read_pointer(rows, transition.pointer);
-    tuplestore_rescan(rows);
-    transition.slot = MakeSingleTupleTableSlot(RelationGetDescr(rel), &TTSOpsMinimalTuple);
-    return transition;
-}
-
-bool NextRow(TransitionRows *transition, const Outbox *source) {
-    if (!transition->rows)
-        return false;
-    tuplestore_select_read_pointer(transition->rows, transition->pointer);
-    if (!tuplestore_gettupleslot(transition->rows, true, false, transition->slot)) {
-        transition->rows = nullptr;
-        return false;
-    }
-    slot_getsomeattrs(transition->slot, source->max_attno);
-    return true;
-}
-
-void EndTransition(TransitionRows *transition) {
-    if (transition->slot)
-        ExecDropSingleTupleTableSlot(transition->slot);
-}
-
 void EnqueueStatement(TriggerData *trigger, const Outbox *source) {
     TransitionRows before = BeginTransition(trigger->tg_oldtable, trigger->tg_relation);
     TransitionRows after = BeginTransition(trigger->tg_newtable, trigger->tg_relation);
@@ -180,8 +144,8 @@ void EnqueueStatement(TriggerData *trigger, const Outbox *source) {
     // Old and new rows come in the same order. Where one of a pair is missing (a trigger kept a row
     // from moving to another partition) those that follow are queued twice, and none is left out.
     for (;;) {
-        bool has_before = NextRow(&before, source);
-        bool has_after = NextRow(&after, source);
+        bool has_before = NextRow(&before, source->max_attno);
+        bool has_after = NextRow(&after, source->max_attno);
         if (!has_before && !has_after)
             break;
         if (!appender)
@@ -199,11 +163,7 @@ void EnqueueStatement(TriggerData *trigger, const Outbox *source) {
 }
 
 void EnqueueRow(TriggerData *trigger, const Outbox *source) {
-    TupleTableSlot *before =
-        TRIGGER_FIRED_BY_INSERT(trigger->tg_event) ? nullptr : trigger->tg_trigslot;
-    TupleTableSlot *after = TRIGGER_FIRED_BY_UPDATE(trigger->tg_event)   ? trigger->tg_newslot
-                            : TRIGGER_FIRED_BY_INSERT(trigger->tg_event) ? trigger->tg_trigslot
-                                                                         : nullptr;
+    TupleTableSlot *before = OldRow(trigger), *after = NewRow(trigger);
     Appender *appender = Begin(source);
     if (before)
         slot_getsomeattrs(before, source->max_attno);

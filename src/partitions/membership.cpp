@@ -1,10 +1,10 @@
 #include "partitions/membership.h"
 
 #include "catalog/public.h"
-#include "maintenance/public.h"
-#include "partitions/triggers.h"
-#include "partitions/references.h"
 #include "core/public.h"
+#include "maintenance/public.h"
+#include "partitions/references.h"
+#include "partitions/triggers.h"
 #include "shard/public.h"
 
 namespace index_table {
@@ -39,13 +39,25 @@ void CheckJoiningLeaf(Relation base, Oid leaf) {
     ListCell *cell;
     foreach (cell, ListIndexTables(RelationGetRelid(base))) {
         // See create_concurrently().
-        if (IsForeign(leaf) && OidIsValid(RecordedLog(lfirst_oid(cell))))
+        if (IsForeign(leaf) && OidIsValid(RecordedLog(lfirst_oid(cell))) && !HasOutbox(leaf))
             ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
                             errmsg("foreign table \"%s\" cannot become a partition of \"%s\"", name,
                                    RelationGetRelationName(base)),
-                            errdetail("Index table \"%s\" is being built concurrently.",
+                            errdetail("Index table \"%s\" is being built concurrently, and learns "
+                                      "of rows of foreign tables where they are captured.",
                                       get_rel_name(lfirst_oid(cell))),
-                            errhint("Wait until it is complete.")));
+                            errhint("Wait until it is complete, or run on the server of the "
+                                    "foreign table: SELECT index_table.capture(%s);",
+                                    quote_literal_cstr(RemoteName(leaf)))));
+        if (IsForeign(leaf) && OidIsValid(RecordedQueue(lfirst_oid(cell))))
+            ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+                            errmsg("foreign table \"%s\" cannot become a partition of \"%s\"", name,
+                                   RelationGetRelationName(base)),
+                            errdetail("Index table \"%s\" is maintained deferred, through a queue "
+                                      "of changes made here.",
+                                      get_rel_name(lfirst_oid(cell))),
+                            errhint("Use index_table.set_maintenance(), 'immediate' before and "
+                                    "'deferred' again afterwards.")));
         if (EntryPersistence(lfirst_oid(cell)) != get_rel_persistence(leaf))
             ereport(ERROR,
                     (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
@@ -121,12 +133,19 @@ int64 EnterRows(Relation base, Oid leaf) {
 }
 
 // Gives numbers to leaves, and enters their rows.
+// Gives a leaf its number; a shard's may have changes queued already.
+void Number(Oid base, Oid leaf) {
+    AddPartition(base, leaf);
+    if (IsForeign(leaf))
+        RequestDrainWorker();
+}
+
 int64 AddLeaves(Relation base, List *leaves) {
     int64 entered = 0;
     ListCell *cell;
     foreach (cell, leaves) {
         CheckJoiningLeaf(base, lfirst_oid(cell));
-        AddPartition(RelationGetRelid(base), lfirst_oid(cell));
+        Number(RelationGetRelid(base), lfirst_oid(cell));
     }
     foreach (cell, leaves)
         if (!IsEmpty(lfirst_oid(cell)))
@@ -141,6 +160,7 @@ void LeaveTree(Oid relid) {
         RetirePartition(relid);
         DropTrigger(relid, kStatementTrigger);
         DropTrigger(relid, kRowTrigger);
+        DropQueueTriggers(relid);
     }
     // Those too that are about to be detached from it.
     ListCell *cell;
@@ -177,8 +197,12 @@ void JoinPartition(Oid base_relid, Oid partition) {
         LockRelationOid(lfirst_oid(cell), ShareRowExclusiveLock);
     foreach (cell, find_all_inheritors(partition, NoLock, nullptr))
         CreateStatementTrigger(lfirst_oid(cell));
+    TriggerNeeds needs = FindTriggerNeeds(base_relid);
+    if (needs.queues)
+        foreach (cell, find_all_inheritors(partition, NoLock, nullptr))
+            CreateQueueTriggers(lfirst_oid(cell), false);
     // Where the base table has a row trigger they have been given theirs.
-    if (!HasImmediate(base_relid))
+    if (!needs.on_base && needs.on_local)
         foreach (cell, joined)
             if (!IsForeign(lfirst_oid(cell)) && !HasRowTrigger(lfirst_oid(cell)))
                 CreateRowTrigger(lfirst_oid(cell));
@@ -237,7 +261,7 @@ void RegisterPartitions(Oid base, List *leaves) {
         Oid leaf = lfirst_oid(cell);
         if (FindPartitionNumber(leaf))
             continue;
-        AddPartition(base, leaf);
+        Number(base, leaf);
     }
     foreach (cell, find_all_inheritors(base, NoLock, nullptr))
         CreateStatementTrigger(lfirst_oid(cell));
@@ -261,7 +285,7 @@ void CheckShard(Relation base, const IndexTable *table, Oid leaf) {
 }
 
 void ReloadLeaf(Oid base_relid, Oid leaf) {
-    Assert(IsForeign(leaf) && IsLocked(base_relid, RowExclusiveLock));
+    Assert(IsLocked(base_relid, RowExclusiveLock));
     LockRelationOid(leaf, ShareRowExclusiveLock);
     RenumberReferenced(leaf);
     Relation base = relation_open(base_relid, AccessShareLock);

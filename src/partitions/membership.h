@@ -35,7 +35,7 @@ char EntryPersistence(Oid index_table);
 // CheckShardIdentity(). The caller is the user who will read it.
 void CheckShard(Relation base, const IndexTable *table, Oid leaf);
 
-// Gives a foreign partition another number and enters its rows anew, as they are now. Takes
+// Gives a partition another number and enters its rows anew, as they are now. Takes
 // ShareRowExclusiveLock on it; the caller has locked the base table as writers do.
 void ReloadLeaf(Oid base, Oid leaf);
 

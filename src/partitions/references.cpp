@@ -1,9 +1,9 @@
 #include "partitions/references.h"
 
 #include "catalog/public.h"
-#include "partitions/sweep.h"
 #include "core/public.h"
 #include "maintenance/public.h"
+#include "partitions/sweep.h"
 
 namespace index_table {
 namespace {
@@ -324,6 +324,7 @@ RemovedEntries *BeginRemoval(const IndexTable *table) {
                            att->atttypmod, 0);
         TupleDescInitEntryCollation(removed->descriptor, i + 1, att->attcollation);
     }
+    compat::FinishDescriptor(removed->descriptor);
     relation_close(rel, NoLock);
     removed->entries = tuplestore_begin_heap(true, false, work_mem);
     return removed;

@@ -1,9 +1,11 @@
 // index_table.vacuum() and what its worker shares with it.
-#include "partitions/references.h"
-#include "catalog/public.h"
 #include "partitions/sweep.h"
+
+#include "catalog/public.h"
 #include "core/public.h"
 #include "maintenance/public.h"
+#include "partitions/references.h"
+#include "shard/public.h"
 
 namespace index_table {
 namespace {
@@ -67,11 +69,44 @@ int64 DeleteEntries(const IndexTable *table, Relation rel, BlockNumber from, Blo
     return removed;
 }
 
+// Deletes entries on servers by a condition on their number.
+int64 DeleteOnServers(const IndexTable *table, const char *condition) {
+    Relation rel = table_open(table->relid, RowExclusiveLock);
+    AttrNumber attno = LiveColumn(rel, table, table->partition_position());
+    const char *number =
+        quote_identifier(NameStr(TupleDescAttr(RelationGetDescr(rel), attno - 1)->attname));
+    uint64 count;
+    OwnerContext owner = EnterOwner(RelationOwner(table->base));
+    ExecuteUnguarded(
+        psprintf("DELETE FROM %s WHERE %s %s", QualifiedName(table->relid), number, condition),
+        &count);
+    LeaveOwner(owner);
+    table_close(rel, NoLock);
+    return count;
+}
+
+// An array literal.
+char *ArrayOf(List *numbers) {
+    StringInfoData text;
+    initStringInfo(&text);
+    ListCell *cell;
+    foreach (cell, numbers)
+        appendStringInfo(&text, "%s%d", text.len > 0 ? "," : "", lfirst_int(cell));
+    return psprintf("'{%s}'::integer[]", text.data);
+}
+
+char *IsOneOf(List *numbers) {
+    return psprintf("= ANY (%s)", ArrayOf(numbers));
+}
+
 } // namespace
 
 void BeginSweep(Sweep *sweep, const IndexTable *table) {
     Assert(IsKnown(table) && IsMemoryFreed());
     *sweep = {.index_table = table->relid};
+    // What was restored stands for entries of the database that was dumped, and its numbers.
+    if (table->on_servers && table->state != TableState::Built)
+        return;
     if (ListRetiredNumbers(table->relid) == NIL)
         return;
     // One at a time, like VACUUM.
@@ -79,13 +114,20 @@ void BeginSweep(Sweep *sweep, const IndexTable *table) {
     if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(table->relid)))
         return; // dropped meanwhile
     sweep->numbers = ListRetiredNumbers(table->relid);
-    sweep->relations = StorageOf(table->relid, NoLock);
+    sweep->relations =
+        table->on_servers ? list_make1_oid(table->relid) : StorageOf(table->relid, NoLock);
 }
 
 bool SweepBatch(Sweep *sweep, const IndexTable *table) {
     Assert(sweep->index_table == table->relid && IsLocked(table->relid, ShareUpdateExclusiveLock));
     if (sweep->relations == NIL)
         return false;
+    if (table->on_servers) { // all at once: there it costs what it costs by blocks
+        sweep->is_unsure = HasUsedServers(find_inheritance_children(table->relid, NoLock));
+        sweep->removed += DeleteOnServers(table, IsOneOf(sweep->numbers));
+        sweep->relations = NIL;
+        return true;
+    }
     Relation rel = try_relation_open(linitial_oid(sweep->relations), RowExclusiveLock);
     BlockNumber blocks = rel ? RelationGetNumberOfBlocks(rel) : 0;
     if (sweep->next_block >= blocks) {
@@ -106,7 +148,8 @@ bool SweepBatch(Sweep *sweep, const IndexTable *table) {
 }
 
 void EndSweep(Sweep *sweep) {
-    ForgetRetiredNumbers(sweep->index_table, sweep->numbers);
+    if (!sweep->is_unsure)
+        ForgetRetiredNumbers(sweep->index_table, sweep->numbers);
 }
 
 int64 SweepEntries(const IndexTable *table, RemovedEntries *removed) {
@@ -139,6 +182,15 @@ void DeleteEverywhere(const IndexTable *table, RemovedEntries *noted, bool just_
 
 void RemoveDeadEntries(const IndexTable *table, RemovedEntries *removed) {
     Assert(IsKnown(table) && IsLocked(table->base, ShareLock));
+    if (table->on_servers) {
+        List *live = NIL;
+        ListCell *cell;
+        foreach (cell, ListPartitions(table->base))
+            if (std::optional<PartitionNumber> number = FindPartitionNumber(lfirst_oid(cell)))
+                live = lappend_int(live, number->id);
+        DeleteOnServers(table, psprintf("<> ALL (%s)", ArrayOf(live)));
+        return;
+    }
     DeleteEverywhere(table, removed, false,
                      [&](int32 number) { return !OidIsValid(FindPartition(table->base, number)); });
 }
@@ -146,6 +198,8 @@ void RemoveDeadEntries(const IndexTable *table, RemovedEntries *removed) {
 void RemoveEntriesOf(const IndexTable *table, List *numbers, RemovedEntries *removed,
                      bool just_note) {
     Assert(IsKnown(table) && removed);
+    if (table->on_servers) // foreign keys do not point there
+        return;
     DeleteEverywhere(table, removed, just_note,
                      [&](int32 number) { return list_member_int(numbers, number); });
 }
@@ -187,8 +241,11 @@ using namespace index_table;
 SQL_FUNCTION(index_table_vacuum) {
     PreventCommandDuringRecovery("index_table.vacuum()");
     FlushChanges();
+    ForgetServerTables();
     if (PG_ARGISNULL(0))
-        PG_RETURN_INT64(VacuumAll());
+        PG_RETURN_INT64(VacuumAll() + SweepOwnGlobalIndexes());
+    if (std::optional<GlobalIndex> index = FindGlobalIndex(PG_GETARG_OID(0)))
+        PG_RETURN_INT64(SweepGlobalIndex(*index));
     // The base table is nobody's concern: it may be truncated before this transaction ends. So the
     // index table is not found once more, which may lock it, after it was locked.
     const IndexTable *table = GetOwnIndexTable(PG_GETARG_OID(0));

@@ -16,6 +16,7 @@ struct Sweep {
     BlockNumber next_block;
     int64 removed;
     RemovedEntries *noted; // null: not wanted
+    bool is_unsure;        // a server may have been read as it was before the numbers were retired
 };
 
 // Where there is something to do, locks the index table so that no other sweep runs until the
@@ -25,7 +26,7 @@ void BeginSweep(Sweep *sweep, const IndexTable *table);
 // before the index table was locked: finding it locks the base table, and who drops the index table
 // locks it after that.
 bool SweepBatch(Sweep *sweep, const IndexTable *table);
-// Forgets the numbers: no entry with them is left.
+// Forgets the numbers: no entry with them is left, unless `is_unsure`: then the next sweep looks.
 void EndSweep(Sweep *sweep);
 
 // Removes all entries whose partition number is not live, be it one that never was. The caller has

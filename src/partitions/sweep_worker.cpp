@@ -1,7 +1,8 @@
 #include "partitions/sweep_worker.h"
 
-#include "partitions/sweep.h"
 #include "core/public.h"
+#include "partitions/sweep.h"
+#include "shard/public.h"
 
 extern "C" {
 PGDLLEXPORT void index_table_launcher_main(Datum argument);
@@ -38,19 +39,9 @@ List *ListDatabases() {
     return databases;
 }
 
-void Describe(BackgroundWorker *worker, const char *function, const char *name) {
-    memset(worker, 0, sizeof(BackgroundWorker));
-    worker->bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
-    worker->bgw_start_time = BgWorkerStart_RecoveryFinished;
-    strlcpy(worker->bgw_library_name, "index_table", sizeof(worker->bgw_library_name));
-    strlcpy(worker->bgw_function_name, function, sizeof(worker->bgw_function_name));
-    strlcpy(worker->bgw_name, name, sizeof(worker->bgw_name));
-    strlcpy(worker->bgw_type, name, sizeof(worker->bgw_type));
-}
-
 void VisitDatabase(Oid database) {
     BackgroundWorker worker;
-    Describe(&worker, "index_table_vacuum_main", "index_table vacuum");
+    DescribeWorker(&worker, "index_table_vacuum_main", "index_table vacuum");
     worker.bgw_restart_time = BGW_NEVER_RESTART;
     worker.bgw_notify_pid = MyProcPid;
     worker.bgw_main_arg = ObjectIdGetDatum(database);
@@ -117,10 +108,11 @@ void VacuumInBatches(Oid relid, MemoryContext memory) {
                                 static_cast<long long>(sweep.removed), relid)));
 }
 
-// An index table that cannot be vacuumed does not keep the others from it.
-void TryToVacuum(Oid relid, MemoryContext memory) {
+// What fails, as where an index table cannot be vacuumed, does not keep the rest from it.
+template <typename Action>
+void Try(MemoryContext memory, Action action) {
     PG_TRY();
-    { VacuumInBatches(relid, memory); }
+    { action(); }
     PG_CATCH();
     {
         EmitErrorReport();
@@ -131,22 +123,25 @@ void TryToVacuum(Oid relid, MemoryContext memory) {
     PG_END_TRY();
 }
 
-// Starts the worker that drains shards, which ends at once where there is one already.
+// Whether there is anything to be drained in this database.
+bool HasQueues() {
+    ListCell *cell, *table;
+    foreach (cell, IsInstalled() ? ListBases() : NIL) {
+        if (HasForeign(ListPartitions(lfirst_oid(cell))))
+            return true;
+        foreach (table, ListIndexTables(lfirst_oid(cell)))
+            if (OidIsValid(RecordedQueue(lfirst_oid(table))))
+                return true;
+    }
+    return false;
+}
+
 void StartDraining() {
     Begin();
-    bool has_foreign = false;
-    ListCell *cell;
-    if (IsInstalled())
-        foreach (cell, ListBases())
-            has_foreign = has_foreign || HasForeign(ListPartitions(lfirst_oid(cell)));
+    bool has_queues = !HasDrainWorker() && HasQueues();
     Commit();
-    if (!has_foreign)
-        return;
-    BackgroundWorker worker;
-    Describe(&worker, "index_table_drain_main", "index_table drain");
-    worker.bgw_restart_time = BGW_NEVER_RESTART;
-    worker.bgw_main_arg = ObjectIdGetDatum(MyDatabaseId);
-    RegisterDynamicBackgroundWorker(&worker, nullptr);
+    if (has_queues)
+        StartDrainWorker(MyDatabaseId);
 }
 
 } // namespace
@@ -160,7 +155,7 @@ void InitializeWorker() {
     if (!process_shared_preload_libraries_in_progress)
         return;
     BackgroundWorker worker;
-    Describe(&worker, "index_table_launcher_main", "index_table launcher");
+    DescribeWorker(&worker, "index_table_launcher_main", "index_table launcher");
     worker.bgw_restart_time = 60;
     RegisterBackgroundWorker(&worker);
 }
@@ -190,13 +185,20 @@ void index_table_vacuum_main(Datum argument) {
     pqsignal(SIGTERM, die);
     BackgroundWorkerUnblockSignals();
     BackgroundWorkerInitializeConnectionByOid(DatumGetObjectId(argument), InvalidOid, 0);
+    // Whatever the database sets for others: entries on servers are swept by SQL.
+    SetConfigOption("default_transaction_read_only", "off", PGC_SUSET, PGC_S_OVERRIDE);
     MemoryContext memory =
         AllocSetContextCreate(TopMemoryContext, "index_table vacuum", ALLOCSET_DEFAULT_SIZES);
+    StartDraining(); // first: to vacuum may take long
+    Try(memory, [] {
+        Begin();
+        ForgetServerTables();
+        Commit();
+    });
     Begin();
     List *tables = naptime > 0 && IsInstalled() ? ListIndexTablesToSweep(memory) : NIL;
     Commit();
     ListCell *cell;
     foreach (cell, tables)
-        TryToVacuum(lfirst_oid(cell), memory);
-    StartDraining();
+        Try(memory, [&] { VacuumInBatches(lfirst_oid(cell), memory); });
 }

@@ -53,29 +53,83 @@ bool HasRowTrigger(Oid relid) {
 
 namespace {
 
-// Whether row triggers are where EnsureTriggers() has them.
-bool HasRowTriggers(Oid base, bool on_foreign) {
-    if (on_foreign || HasRowTrigger(base))
-        return HasRowTrigger(base) && on_foreign;
+// Statement triggers do not fire where logical replication applies changes, row triggers fire only
+// there: in every session one of them does.
+struct QueueTrigger {
+    const char *name;
+    const char *definition;
+    bool is_statement;
+};
+constexpr QueueTrigger kQueueTriggers[] = {
+    {"index_table_queue_insert",
+     "INSERT ON %s REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT", true},
+    {"index_table_queue_update",
+     "UPDATE ON %s REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows FOR EACH STATEMENT",
+     true},
+    {"index_table_queue_delete",
+     "DELETE ON %s REFERENCING OLD TABLE AS old_rows FOR EACH STATEMENT", true},
+    {"index_table_queue_row", "INSERT OR UPDATE OR DELETE ON %s FOR EACH ROW", false},
+};
+
+Oid FunctionOf(Oid trigger) {
+    Relation triggers = table_open(TriggerRelationId, AccessShareLock);
+    ScanKeyData key;
+    ScanKeyInit(&key, Anum_pg_trigger_oid, BTEqualStrategyNumber, F_OIDEQ,
+                ObjectIdGetDatum(trigger));
+    SysScanDesc scan = systable_beginscan(triggers, TriggerOidIndexId, true, nullptr, 1, &key);
+    HeapTuple tuple = systable_getnext(scan);
+    Oid function = tuple ? reinterpret_cast<Form_pg_trigger>(GETSTRUCT(tuple))->tgfoid : InvalidOid;
+    systable_endscan(scan);
+    table_close(triggers, AccessShareLock);
+    return function;
+}
+
+// Raises 42710 where it is somebody else's.
+bool HasTrigger(Oid relid, const char *name) {
+    Oid trigger = get_trigger_oid(relid, name, true);
+    if (OidIsValid(trigger) && get_func_namespace(FunctionOf(trigger)) != ExtensionSchema())
+        ereport(ERROR,
+                (errcode(ERRCODE_DUPLICATE_OBJECT),
+                 errmsg("trigger \"%s\" of \"%s\" has a name that deferred maintenance needs", name,
+                        get_rel_name(relid)),
+                 errhint("Use ALTER TRIGGER ... RENAME TO.")));
+    return OidIsValid(trigger);
+}
+
+// Whether row triggers are where they are needed, and nowhere else.
+bool HasRowTriggers(Oid base, const TriggerNeeds &needs) {
+    if (HasRowTrigger(base) != needs.on_base)
+        return false;
+    if (needs.on_base)
+        return true;
     ListCell *cell;
     foreach (cell, FindLeaves(base, NoLock))
-        if (!IsForeign(lfirst_oid(cell)) && !HasRowTrigger(lfirst_oid(cell)))
+        if (lfirst_oid(cell) != base &&
+            HasRowTrigger(lfirst_oid(cell)) != (needs.on_local && !IsForeign(lfirst_oid(cell))))
             return false;
     return true;
 }
 
-} // namespace
-
-void EnsureTriggers(Oid base, bool on_foreign) {
-    Assert(IsLocked(base, ShareRowExclusiveLock));
-    if (HasRowTriggers(base, on_foreign))
-        return;
+// A statement that runs would end without the triggers that it needs.
+void RefuseInUse(Oid base) {
     ListCell *cell;
-    if (!on_foreign)
+    foreach (cell, find_all_inheritors(base, NoLock, nullptr)) {
+        Relation rel = relation_open(lfirst_oid(cell), NoLock);
+        CheckTableNotInUse(rel, "change the triggers of");
+        relation_close(rel, NoLock);
+    }
+}
+
+void EnsureRowTriggers(Oid base, const TriggerNeeds &needs) {
+    if (HasRowTriggers(base, needs))
+        return;
+    RefuseInUse(base);
+    ListCell *cell;
+    if (!needs.on_base)
         DropTrigger(base, kRowTrigger);
     foreach (cell, FindLeaves(base, NoLock)) {
         Oid leaf = lfirst_oid(cell);
-        if (on_foreign)
+        if (needs.on_base || !needs.on_local)
             DropTrigger(leaf, kRowTrigger);
         else if (!IsForeign(leaf) && !HasRowTrigger(leaf)) {
             OwnerContext owner = EnterOwner(RelationOwner(leaf));
@@ -83,12 +137,112 @@ void EnsureTriggers(Oid base, bool on_foreign) {
             LeaveOwner(owner);
         }
     }
-    if (on_foreign)
+    if (needs.on_base)
         CreateRowTrigger(base);
 }
 
+bool HasQueueTriggers(Oid relid, bool is_root, bool are_needed) {
+    return std::all_of(std::begin(kQueueTriggers), std::end(kQueueTriggers),
+                       [=](const QueueTrigger &trigger) {
+                           return (!is_root && !trigger.is_statement) ||
+                                  HasTrigger(relid, trigger.name) == are_needed;
+                       });
+}
+
+bool HasQueueTriggers(Oid base, bool are_needed) {
+    ListCell *cell;
+    foreach (cell, find_all_inheritors(base, NoLock, nullptr))
+        if (!HasQueueTriggers(lfirst_oid(cell), lfirst_oid(cell) == base, are_needed))
+            return false;
+    return true;
+}
+
+void EnsureQueueTriggers(Oid base, bool are_needed) {
+    if (HasQueueTriggers(base, are_needed))
+        return;
+    RefuseInUse(base);
+    ListCell *cell;
+    foreach (cell, find_all_inheritors(base, NoLock, nullptr)) {
+        bool is_root = lfirst_oid(cell) == base;
+        if (HasQueueTriggers(lfirst_oid(cell), is_root, are_needed))
+            continue;
+        if (are_needed)
+            CreateQueueTriggers(lfirst_oid(cell), is_root);
+        else
+            DropQueueTriggers(lfirst_oid(cell));
+    }
+}
+
+} // namespace
+
+namespace {
+
+void CreateQueueTrigger(const QueueTrigger &trigger, Oid relid) {
+    const char *name = QualifiedName(relid);
+    RunStatement(psprintf("CREATE TRIGGER %s AFTER %s EXECUTE FUNCTION index_table.queue_changes()",
+                          trigger.name, psprintf(trigger.definition, name)));
+    if (!trigger.is_statement)
+        RunStatement(psprintf("ALTER TABLE %s ENABLE REPLICA TRIGGER %s", name, trigger.name));
+}
+
+} // namespace
+
+// Partitions may belong to other roles than their base table: each statement trigger is made by the
+// owner of its table, the row trigger, which is cloned, by the caller.
+void CreateQueueTriggers(Oid relid, bool is_root) {
+    for (const QueueTrigger &trigger : kQueueTriggers) {
+        if ((!is_root && !trigger.is_statement) || HasTrigger(relid, trigger.name))
+            continue;
+        if (trigger.is_statement) {
+            OwnerContext owner = EnterOwner(RelationOwner(relid));
+            CreateQueueTrigger(trigger, relid);
+            LeaveOwner(owner);
+        } else {
+            int guc_level = SecureSearchPath();
+            CreateQueueTrigger(trigger, relid);
+            AtEOXact_GUC(false, guc_level);
+        }
+    }
+}
+
+// Clones go with what they are clones of.
+void DropQueueTriggers(Oid relid) {
+    for (const QueueTrigger &trigger : kQueueTriggers)
+        if (trigger.is_statement || !get_rel_relispartition(relid))
+            DropTrigger(relid, trigger.name);
+}
+
+char QueueTriggerMode(const char *name) {
+    for (const QueueTrigger &trigger : kQueueTriggers)
+        if (strcmp(trigger.name, name) == 0)
+            return trigger.is_statement ? TRIGGER_FIRES_ON_ORIGIN : TRIGGER_FIRES_ON_REPLICA;
+    return '\0';
+}
+
+void AddTriggerNeeds(TriggerNeeds *needs, const IndexOptions &options, bool has_queue) {
+    needs->queues = needs->queues || has_queue;
+    needs->on_base = needs->on_base || !options.is_deferred;
+    needs->on_local = needs->on_local || (options.is_deferred && !has_queue);
+}
+
+TriggerNeeds FindTriggerNeeds(Oid base) {
+    TriggerNeeds needs = {};
+    ListCell *cell;
+    foreach (cell, ListIndexTables(base))
+        if (const Definition *definition = ReadDefinition(lfirst_oid(cell)))
+            AddTriggerNeeds(&needs, definition->options, OidIsValid(definition->queue));
+    return needs;
+}
+
+void EnsureTriggers(Oid base, const TriggerNeeds &needs) {
+    Assert(IsLocked(base, ShareRowExclusiveLock));
+    EnsureRowTriggers(base, needs);
+    EnsureQueueTriggers(base, needs.queues);
+}
+
 void RestoreTriggers(Oid base) {
-    bool are_there = HasRowTriggers(base, HasImmediate(base));
+    TriggerNeeds needs = FindTriggerNeeds(base);
+    bool are_there = HasRowTriggers(base, needs) && HasQueueTriggers(base, needs.queues);
     ListCell *cell;
     foreach (cell, find_all_inheritors(base, NoLock, nullptr))
         are_there = are_there && HasStatementTrigger(lfirst_oid(cell));
@@ -97,7 +251,7 @@ void RestoreTriggers(Oid base) {
     LockRelationOid(base, ShareRowExclusiveLock); // first, as writers do
     foreach (cell, find_all_inheritors(base, ShareRowExclusiveLock, nullptr))
         CreateStatementTrigger(lfirst_oid(cell));
-    EnsureTriggers(base, HasImmediate(base));
+    EnsureTriggers(base, needs);
 }
 
 } // namespace index_table

@@ -22,10 +22,27 @@ void DropTrigger(Oid relid, const char *trigger);
 // is not open. Takes ShareRowExclusiveLock on them if there are any.
 void RestoreTriggers(Oid base);
 
-// Makes sure that the base table has its row trigger, which PostgreSQL clones to its partitions;
-// or, where foreign ones are to have none (they would have no batches and no direct modification),
-// its local leaves each their own. Caller as for ReconcilePartitions; where triggers are to be
-// dropped, AccessExclusiveLock is taken.
-void EnsureTriggers(Oid base, bool on_foreign);
+// How changes are learned of.
+struct TriggerNeeds {
+    bool on_base;  // a row trigger on the base table, which PostgreSQL clones to its partitions
+    bool on_local; // else one on each local leaf: foreign ones would have no batches and no direct
+                   // modification
+    bool queues;   // statement triggers with transition tables: for index tables with queues
+};
+// As the definitions of a base table's index tables are recorded.
+TriggerNeeds FindTriggerNeeds(Oid base);
+// What one more index table adds.
+void AddTriggerNeeds(TriggerNeeds *needs, const IndexOptions &options, bool has_queue);
+
+// Makes sure that the base table and its partitions have the triggers that are needed, and no
+// others. Caller as for ReconcilePartitions; where triggers are to be dropped, AccessExclusiveLock
+// is taken.
+void EnsureTriggers(Oid base, const TriggerNeeds &needs);
+
+// Of one table: those that queue changes; `is_root`: of the base table.
+void CreateQueueTriggers(Oid relid, bool is_root);
+void DropQueueTriggers(Oid relid);
+// In which sessions one of ours fires that is not disabled: pg_trigger.tgenabled.
+char QueueTriggerMode(const char *name);
 
 } // namespace index_table

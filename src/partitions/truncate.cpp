@@ -1,12 +1,12 @@
 #include "partitions/truncate.h"
 
 #include "catalog/public.h"
+#include "deferred/public.h"
 #include "maintenance/public.h"
 #include "partitions/references.h"
 #include "partitions/triggers.h"
 
 namespace index_table {
-
 namespace {
 
 void RenumberTruncated(Oid leaf) {
@@ -74,6 +74,7 @@ SQL_FUNCTION(index_table_announce) {
         RaiseFiredWrongly("index_table.announce()", "BEFORE, FOR EACH STATEMENT");
     Oid relid = RelationGetRelid(trigger->tg_relation);
     if (!TRIGGER_FIRED_BY_TRUNCATE(trigger->tg_event)) {
+        BeforeQueuing(relid);
         SettleRestored(relid);
         AnnounceStatement(relid);
         return PointerGetDatum(nullptr);

@@ -1,14 +1,18 @@
 #include "plan/candidates.h"
 
-#include "maintenance/public.h"
+#include "deferred/public.h"
 #include "exec/public.h"
+#include "maintenance/public.h"
 #include "plan/index_info.h"
+#include "plan/queue_cost.h"
 #include "plan/scan.h"
+#include "plan/statistics.h"
 
 namespace index_table {
 namespace {
 
 constexpr char kOwner = 0;
+constexpr double kUnknownEntries = 100000; // of a partition on a server
 
 // The B-tree whose first columns are the key, in its order. Null where users have dropped it.
 Relation OpenEntryIndex(Relation rel, const IndexTable *table, const AttrNumber *stored) {
@@ -25,9 +29,13 @@ Relation OpenEntryIndex(Relation rel, const IndexTable *table, const AttrNumber 
 // Whether the key begins with something that the columns can restrict or order, or they may imply
 // the predicate.
 bool ServesColumns(const IndexTable *table, const Bitmapset *columns) {
-    Bitmapset *first = ReferencedColumns(nullptr, table->key.columns[0]);
-    if (first && bms_is_subset(first, columns))
-        return true;
+    // Only to a B-tree, and to hashing, is the first column more than the others.
+    bool any = table->is_special() && table->method != HASH_AM_OID;
+    for (int i = 0; i < (any ? table->key.count : 1); i++) {
+        Bitmapset *own = ReferencedColumns(nullptr, table->key.columns[i]);
+        if (own && bms_is_subset(own, columns))
+            return true;
+    }
     Bitmapset *predicate = nullptr;
     pull_varattnos(reinterpret_cast<Node *>(table->predicate), 1, &predicate);
     return predicate && bms_is_subset(predicate, columns);
@@ -64,6 +72,9 @@ double EstimateEntries(Relation rel, double *visible) {
         Relation child = table_open(lfirst_oid(cell), NoLock);
         double count;
         estimate_rel_size(child, nullptr, &pages, &count, visible);
+        // Of foreign tables that were never analyzed nothing is known.
+        if (child->rd_rel->relkind == RELKIND_FOREIGN_TABLE && child->rd_rel->reltuples < 0)
+            count = kUnknownEntries;
         entries += count;
         table_close(child, NoLock);
     }
@@ -78,21 +89,26 @@ struct Offering {
     const IndexTable *table;
     Relation entries;
     double count; // of entries
+    QueueCosts queue;
 };
 
 Candidate *AddCandidate(const Offering &offering, const OwnerIndex *owner_index) {
     Candidate *candidate = &offering.set->candidates[offering.set->count++];
     *candidate = {.table = offering.table,
+                  .queue = offering.queue,
                   .owner_index = owner_index,
+                  .by_bitmap = owner_index && owner_index->by_bitmap,
+                  .takes_arrays = true,
                   .is_partitioned = offering.entries->rd_rel->relkind == RELKIND_PARTITIONED_TABLE,
                   .entries = offering.count};
     return candidate;
 }
 
-// Entries that lag behind their rows answer nothing by themselves.
-void RequireRows(Candidate *candidate, const CandidateSet *set) {
+// Entries that lag behind their rows answer nothing by themselves, nor those that other servers
+// have committed.
+void RequireRows(Candidate *candidate) {
     IndexOptInfo *info = candidate->info;
-    if (candidate->table->options.is_deferred && set->has_foreign)
+    if (LagsBehind(candidate->table) || candidate->table->on_servers)
         std::fill(info->canreturn, info->canreturn + info->ncolumns, false);
 }
 
@@ -103,7 +119,7 @@ void OfferEntryIndex(const Offering &offering) {
         return;
     Candidate *candidate = AddCandidate(offering, nullptr);
     DescribeEntryIndex(candidate, offering.rel, index, stored);
-    RequireRows(candidate, offering.set);
+    RequireRows(candidate);
     index_close(index, NoLock);
 }
 
@@ -117,7 +133,7 @@ void OfferOwnerIndex(const Offering &offering, const OwnerIndex &owner_index) {
     if (IsReady(offering.entries, index, &offering.root->glob->transientPlan)) {
         Candidate *candidate = AddCandidate(offering, &owner_index);
         DescribeOwnerIndex(candidate, offering.rel, offering.entries, index);
-        RequireRows(candidate, offering.set);
+        RequireRows(candidate);
     }
     relation_close(index, NoLock);
 }
@@ -132,6 +148,7 @@ void Offer(Offering *offering, const OwnerIndexes *owner_index, const Bitmapset 
     offering->entries = try_relation_open(offering->table->relid, AccessShareLock);
     if (!offering->entries)
         return;
+    offering->queue = EstimateQueueCosts(offering->table);
     double visible;
     offering->count = EstimateEntries(offering->entries, &visible);
     offering->rel->allvisfrac = Max(offering->rel->allvisfrac, visible);
@@ -140,6 +157,49 @@ void Offer(Offering *offering, const OwnerIndexes *owner_index, const Bitmapset 
     for (const OwnerIndex &index : std::span(owner_index->indexes, owner_index->count))
         if (is_referenced(index))
             OfferOwnerIndex(*offering, index);
+    relation_close(offering->entries, NoLock);
+}
+
+// Entries of a global index. Other methods than B-trees and GiST count keys, or not all rows: the
+// storage has been told of the rows when these were counted last.
+double EstimateTree(const IndexTable *table, Relation storage, Relation tree) {
+    BlockNumber pages;
+    double entries, visible;
+    double rows = storage->rd_rel->reltuples;
+    double pages_then = tree->rd_rel->relpages;
+    if (table->is_special() && rows > 0 && pages_then > 0)
+        return clamp_row_est(rows * RelationGetNumberOfBlocks(tree) / pages_then);
+    estimate_rel_size(tree, nullptr, &pages, &entries, &visible);
+    return entries;
+}
+
+// Whether an index of its method finds, by every collation of the key, what the query would.
+bool AgreesOnCollations(const IndexTable *table) {
+    return FollowsCollations(table->method) ||
+           std::all_of(table->key.columns, table->key.columns + table->key.count,
+                       [](const KeyColumn &column) {
+                           return !OidIsValid(column.collation) ||
+                                  get_collation_isdeterministic(column.collation);
+                       });
+}
+
+void OfferGlobalIndex(Offering *offering, const Bitmapset *columns) {
+    const IndexTable *table = offering->table;
+    offering->entries = ServesColumns(table, columns) && AgreesOnCollations(table)
+                            ? try_relation_open(table->relid, AccessShareLock)
+                            : nullptr;
+    if (!offering->entries)
+        return;
+    Relation tree = index_open(table->tree, AccessShareLock);
+    if (IsReady(offering->entries, tree, &offering->root->glob->transientPlan)) {
+        offering->count = EstimateTree(table, offering->entries, tree);
+        offering->rel->allvisfrac = Max(offering->rel->allvisfrac, SampleVisibility(table));
+        Candidate *candidate = AddCandidate(*offering, nullptr);
+        candidate->by_bitmap = IsPacked(tree);
+        candidate->takes_arrays = tree->rd_indam->amsearcharray;
+        DescribeEntryIndex(candidate, offering->rel, tree, table->stored);
+    }
+    index_close(tree, NoLock);
     relation_close(offering->entries, NoLock);
 }
 
@@ -167,12 +227,37 @@ Bitmapset *AllColumns(const RelOptInfo *rel) {
 
 bool ServesScans(const IndexTable *table) {
     return !OidIsValid(table->log) && IsTrusted(table) && IsIdentityUnique(table) &&
-           (!table->options.is_deferred || ReadsEventually());
+           (!table->options.is_deferred || OidIsValid(table->queue) || ReadsEventually()) &&
+           !IsAvoided(table) && !(table->on_servers && IsolationUsesXactSnapshot());
+}
+
+bool LagsBehind(const IndexTable *table) {
+    return table->options.is_deferred && (!OidIsValid(table->queue) || ReadsEventually());
 }
 
 bool ServesScans(const Base *base) {
-    return std::any_of(base->tables, base->tables + base->table_count,
+    return base->global_count > 0 ||
+           std::any_of(base->tables, base->tables + base->table_count,
                        [](const IndexTable *table) { return ServesScans(table); });
+}
+
+bool CanAskServers(const Candidate *candidate, const IndexPath *path) {
+    if (!candidate->table->on_servers)
+        return true;
+    ListCell *cell, *qual;
+    foreach (cell, path->indexclauses) {
+        IndexClause *clause = lfirst_node(IndexClause, cell);
+        foreach (qual, clause->indexcol == 0 ? clause->indexquals : NIL) {
+            const Expr *condition = lfirst_node(RestrictInfo, qual)->clause;
+            const ScalarArrayOpExpr *any = reinterpret_cast<const ScalarArrayOpExpr *>(condition);
+            if (IsA(condition, OpExpr)
+                    ? NamesKeys(candidate->table, reinterpret_cast<const OpExpr *>(condition)->opno)
+                    : IsA(condition, ScalarArrayOpExpr) && any->useOr &&
+                          NamesKeys(candidate->table, any->opno))
+                return true;
+        }
+    }
+    return false;
 }
 
 CandidateSet *OfferCandidates(PlannerInfo *root, RelOptInfo *rel, const Base *base,
@@ -183,19 +268,30 @@ CandidateSet *OfferCandidates(PlannerInfo *root, RelOptInfo *rel, const Base *ba
     set->base = base;
     set->has_foreign = HasForeignLeaves(base);
     int capacity = 0;
-    for (const IndexTable *table : std::span(base->tables, base->table_count))
-        if (ServesScans(table))
+    List *serving = NIL; // asked once: one that lags may have caught up the next time
+    ListCell *cell;
+    for (IndexTable *table : std::span(base->tables, base->table_count))
+        if (ServesScans(table)) {
+            serving = lappend(serving, table);
             capacity += 1 + GetOwnerIndexes(table)->count;
+        }
+    capacity += base->global_count;
     set->candidates = static_cast<Candidate *>(palloc0(sizeof(Candidate) * Max(1, capacity)));
-    for (const IndexTable *table : std::span(base->tables, base->table_count)) {
+    foreach (cell, serving) {
+        const IndexTable *table = static_cast<const IndexTable *>(lfirst(cell));
         Offering offering = {.root = root, .rel = rel, .set = set, .table = table};
-        if (ServesScans(table))
-            Offer(&offering, GetOwnerIndexes(table), columns);
+        Offer(&offering, GetOwnerIndexes(table), columns);
+    }
+    for (const IndexTable *table : std::span(base->globals, base->global_count)) {
+        Offering offering = {.root = root, .rel = rel, .set = set, .table = table};
+        OfferGlobalIndex(&offering, columns);
     }
     if (set->count == 0)
         return nullptr;
     rel->tuples = EstimateRows(set);
     rel->pages = static_cast<BlockNumber>(rel->tuples * (RowWidth(base) + 28) / BLCKSZ) + 1;
+    for (const Candidate &candidate : std::span(set->candidates, set->count))
+        set->has_servers = set->has_servers || candidate.table->on_servers;
     for (const Candidate &candidate : std::span(set->candidates, set->count))
         rel->indexlist = lappend(rel->indexlist, candidate.info);
     return set;

@@ -1,4 +1,4 @@
-// Index tables as PostgreSQL's planner sees them: indexes of the base table.
+// Index tables and global indexes as PostgreSQL's planner sees them: indexes of the base table.
 #pragma once
 
 #include "catalog/public.h"
@@ -7,10 +7,19 @@ namespace index_table {
 
 struct OwnerIndex;
 
+// What is queued for an index table costs a scan, in microseconds.
+struct QueueCosts {
+    double of_key; // that looks keys up
+    double of_all; // that does not
+};
+
 // An index of an index table offered to the planner for one reference to the base table.
 struct Candidate {
     const IndexTable *table;
+    QueueCosts queue;
     const OwnerIndex *owner_index; // an index of the owner's; null: the B-tree over the key
+    bool by_bitmap;                // its access method tells where entries are in bitmaps
+    bool takes_arrays;             // its access method looks for all elements of an array at once
     IndexOptInfo *info;  // its columns: those of the B-tree by which order is told, then the rest
     bool is_partitioned; // the index table itself: its entries come in no order
     double entries;
@@ -27,6 +36,7 @@ struct CandidateSet {
     Candidate *candidates;
     double partitions; // estimate
     bool has_foreign;  // some of them are foreign tables
+    bool has_servers;  // some index tables are on servers
     double expected_rows;
 };
 
@@ -38,11 +48,17 @@ const Candidate *FindCandidate(const RelOptInfo *rel, const IndexOptInfo *info);
 // leads to one row.
 bool ServesScans(const IndexTable *table);
 bool ServesScans(const Base *base);
+// Whether entries of an index table may be older than their rows, as far as scans make it out.
+bool LagsBehind(const IndexTable *table);
 
-// Offers those index tables of a base table whose key begins with something that `columns` (offset
-// as pull_varattnos does) can restrict or order, and their owners' indexes over such. Locks them
-// with AccessShareLock until the end of the transaction, as the planner locks indexes. Sets the
-// size of `rel` from theirs. Null where there is none.
+// Whether a path through a candidate can be carried out: servers are asked for values of the first
+// key column, and not otherwise.
+bool CanAskServers(const Candidate *candidate, const IndexPath *path);
+
+// Offers those index tables and global indexes of a base table whose key begins with something that
+// `columns` (offset as pull_varattnos does) can restrict or order, and owners' indexes over such.
+// Locks them with AccessShareLock until the end of the transaction, as the planner locks indexes.
+// Sets the size of `rel` from theirs. Null where there is none.
 CandidateSet *OfferCandidates(PlannerInfo *root, RelOptInfo *rel, const Base *base,
                               const Bitmapset *columns);
 

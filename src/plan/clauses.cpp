@@ -16,6 +16,7 @@ struct Collector {
     Index relid;
     Clauses *clauses;
     List *equalities; // OpExprs that say that two expressions are equal
+    List *others;     // those of other operators that concern the relation
 };
 
 bool IsEquality(Node *clause) {
@@ -86,10 +87,14 @@ void Collect(Collector *collector, Node *quals, Index security_level) {
     foreach (cell, reinterpret_cast<List *>(quals)) {
         Node *clause = static_cast<Node *>(lfirst(cell));
         Relids relids = pull_varnos(collector->root, clause);
-        if (IsEquality(clause))
+        bool is_equality = IsEquality(clause);
+        if (is_equality)
             collector->equalities = lappend(collector->equalities, clause);
         if (!bms_is_member(collector->relid, relids))
             continue;
+        if (!is_equality && IsA(clause, OpExpr) &&
+            list_length(reinterpret_cast<OpExpr *>(clause)->args) == 2)
+            collector->others = lappend(collector->others, clause);
         pull_varattnos(clause, collector->relid, &collector->clauses->columns);
         if (Expr *merged = MergeOr(collector->root, clause)) {
             MergedClause *note = palloc_object(MergedClause);
@@ -200,10 +205,9 @@ void AddImplied(Collector *collector) {
     }
 }
 
-void AddJoins(Collector *collector) {
-    Clauses *clauses = collector->clauses;
+void AddJoins(Collector *collector, const List *clauses, bool are_equalities) {
     ListCell *cell;
-    foreach (cell, collector->equalities) {
+    foreach (cell, clauses) {
         OpExpr *clause = lfirst_node(OpExpr, cell);
         for (int side = 0; side < 2; side++) {
             Expr *own = Argument(clause, side);
@@ -214,8 +218,9 @@ void AddJoins(Collector *collector) {
                 bms_is_empty(other_relids) || bms_is_member(collector->relid, other_relids))
                 continue;
             JoinClause *join = static_cast<JoinClause *>(palloc(sizeof(JoinClause)));
-            *join = {own, other, clause};
-            clauses->joins = lappend(clauses->joins, join);
+            *join = {own, other, clause, side == 0 ? clause->opno : get_commutator(clause->opno),
+                     are_equalities};
+            collector->clauses->joins = lappend(collector->clauses->joins, join);
         }
     }
 }
@@ -242,7 +247,8 @@ Clauses CollectClauses(PlannerInfo *root, Index relid) {
     Clauses clauses = {.relid = relid, .min_security = UINT_MAX};
     Collector collector = {.root = root, .relid = relid, .clauses = &clauses};
     CollectFromQuery(&collector);
-    AddJoins(&collector);
+    AddJoins(&collector, collector.equalities, true);
+    AddJoins(&collector, collector.others, false);
     ListCell *cell;
     foreach (cell, root->parse->sortClause) {
         TargetEntry *target =

@@ -7,11 +7,13 @@
 
 namespace index_table {
 
-// own = other, where `other` belongs to other relations of the query.
+// own = other, where `other` belongs to other relations of the query; or another operator.
 struct JoinClause {
     Expr *own;
     Expr *other;
     OpExpr *clause;
+    Oid operation; // with `own` on its left; InvalidOid: none is known
+    bool is_equality;
 };
 
 // key = 1 OR key = 2 as key = ANY (ARRAY[1, 2]), which an index can serve; stands for the clause in

@@ -112,6 +112,35 @@ List *TablePredicate(const IndexTable *table, Index relid) {
     return clauses;
 }
 
+// Whether a column of a tree holds values of a column of the base table as they are, which operator
+// classes for the type name do not.
+bool HoldsValues(Relation tree, int column, const TargetEntry *target) {
+    return TupleDescAttr(RelationGetDescr(tree), column)->atttypid ==
+           exprType(reinterpret_cast<Node *>(target->expr));
+}
+
+// What holds of a global index and not of index tables. Its first columns are the tree's.
+void DescribeTree(IndexOptInfo *info, const IndexTable *table, Relation tree) {
+    const IndexAmRoutine *method = tree->rd_indam;
+    info->amcanorderbyop = method->amcanorderbyop && method->amgettuple;
+    info->amoptionalkey = method->amoptionalkey;
+    info->amsearchnulls = method->amsearchnulls;
+    ListCell *cell;
+    foreach (cell, info->indextlist) {
+        int column = foreach_current_index(cell);
+        info->canreturn[column] = info->canreturn[column] && method->amgettuple &&
+                                  index_can_return(tree, column + 1) &&
+                                  HoldsValues(tree, column, lfirst_node(TargetEntry, cell));
+    }
+    if (bytea **options = RelationGetIndexAttOptions(tree, true))
+        memcpy(info->opclassoptions, options,
+               sizeof(bytea *) * RelationGetNumberOfAttributes(tree));
+    // No snapshot is older than it.
+    info->unique =
+        table->options.is_unique &&
+        TransactionIdPrecedes(HeapTupleHeaderGetXmin(tree->rd_indextuple->t_data), TransactionXmin);
+}
+
 // Pages and tuples of an index, and of its parts where it is partitioned.
 void EstimateSize(IndexOptInfo *info, Relation entries, Relation index) {
     double unknown;
@@ -141,7 +170,9 @@ void DescribeEntryIndex(Candidate *candidate, RelOptInfo *rel, Relation index,
     const IndexTable *table = candidate->table;
     int capacity = table->column_count;
     IndexOptInfo *info = candidate->info = MakeInfo(rel, index, capacity);
-    DescribeOrder(info, capacity, true);
+    bool is_btree = info->relam == BTREE_AM_OID;
+    if (is_btree)
+        DescribeOrder(info, capacity, true);
     auto add = [&](int position) {
         if (table->base_columns[position])
             AddBaseColumn(info, table->base_columns[position]);
@@ -168,15 +199,18 @@ void DescribeEntryIndex(Candidate *candidate, RelOptInfo *rel, Relation index,
         info->pages = Max(1, static_cast<BlockNumber>(candidate->entries / 100));
     } else {
         info->pages = RelationGetNumberOfBlocks(index);
-        info->tree_height = _bt_getrootheight(index);
+        if (is_btree)
+            info->tree_height = _bt_getrootheight(index);
     }
     info->indpred = TablePredicate(table, rel->relid);
+    info->amoptionalkey = true;
+    info->amsearchnulls = true;
+    if (table->is_global())
+        DescribeTree(info, table, index);
     if (table->key.multi_valued >= 0) {
         candidate->predicate = info->indpred;
         info->indpred = list_make1(makeBoolConst(false, false));
     }
-    info->amoptionalkey = true;
-    info->amsearchnulls = true;
 }
 
 void DescribeOwnerIndex(Candidate *candidate, RelOptInfo *rel, Relation entries, Relation index) {

@@ -72,6 +72,9 @@ List *MatchOr(PlannerInfo *root, RelOptInfo *rel, RestrictInfo *restriction) {
             return NIL;
         // Its rows must be fetched, to tell which were there before.
         path->path.pathtype = T_IndexScan;
+        path->path.pathkeys = NIL;
+        path->indexorderbys = NIL;
+        path->indexorderbycols = NIL;
         paths = lappend(paths, path);
     }
     return paths;

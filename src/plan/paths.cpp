@@ -4,13 +4,14 @@
 #include "plan/paths.h"
 
 #include "core/public.h"
+#include "exec/public.h"
 #include "plan/candidates.h"
 #include "plan/costs.h"
 #include "plan/estimate.h"
-#include "exec/public.h"
 #include "plan/multi_valued.h"
 #include "plan/or_clause.h"
 #include "plan/planner.h"
+#include "plan/queue_cost.h"
 #include "plan/row_identity.h"
 #include "plan/scan.h"
 
@@ -40,7 +41,9 @@ CustomPath *Wrap(const Path *path) {
 Cost CostOfFetching(PlannerInfo *root, const CandidateSet *set, const Candidate *candidate,
                     const IndexPath *path) {
     double rows = CountFetchedRows(root, candidate, path);
-    Cost cost = rows * planner_units::kOperatorsPerEntry * cpu_operator_cost;
+    Cost cost = candidate->table->is_global()
+                    ? 0
+                    : rows * planner_units::kOperatorsPerEntry * cpu_operator_cost;
     if (set->has_foreign)
         cost += planner_units::kRoundTrip * Min(rows, set->partitions) +
                 rows * planner_units::kShardRow;
@@ -67,24 +70,85 @@ void CostBitmap(PlannerInfo *root, const Candidate *candidate, const IndexPath *
         index + (custom->path.total_cost - index) * share + entries * cpu_tuple_cost;
 }
 
+// The same of a global index, which leads to rows in the order of their addresses, as PostgreSQL's
+// bitmaps do.
+void CostByAddress(PlannerInfo *root, RelOptInfo *rel, IndexPath *path, CustomPath *custom) {
+    Path heap = {};
+    heap.type = T_BitmapHeapPath;
+    heap.pathtype = T_BitmapHeapScan;
+    heap.parent = rel;
+    heap.pathtarget = rel->reltarget;
+    heap.param_info = path->path.param_info;
+    cost_bitmap_heap_scan(&heap, root, rel, heap.param_info, &path->path, 1);
+    custom->path.startup_cost = heap.startup_cost;
+    custom->path.total_cost = heap.total_cost;
+}
+
+// Elements of arrays that are looked for one by one come in no order: a path by distance leaves
+// such conditions to be checked on rows.
+IndexPath *WithoutArrays(PlannerInfo *root, const Candidate *candidate, IndexPath *path) {
+    if (candidate->takes_arrays || path->indexorderbys == NIL)
+        return path;
+    List *clauses = NIL;
+    ListCell *cell;
+    foreach (cell, path->indexclauses) {
+        IndexClause *clause = lfirst_node(IndexClause, cell);
+        if (!IsA(linitial_node(RestrictInfo, clause->indexquals)->clause, ScalarArrayOpExpr))
+            clauses = lappend(clauses, clause);
+    }
+    if (list_length(clauses) == list_length(path->indexclauses))
+        return path;
+    return create_index_path(root, path->indexinfo, clauses, path->indexorderbys,
+                             path->indexorderbycols, path->path.pathkeys, path->indexscandir,
+                             path->path.pathtype == T_IndexOnlyScan, PATH_REQ_OUTER(&path->path), 1,
+                             false);
+}
+
+// What is queued is read before the first entry comes.
+void AddQueue(const Candidate *candidate, const IndexPath *path, CustomPath *custom) {
+    Cost cost = CostOfQueue(candidate, LooksKeysUp(path)) * planner_units::kPerMicrosecond;
+    custom->path.startup_cost += cost;
+    custom->path.total_cost += cost;
+}
+
+// What asking the servers of an index table costs: all entries come before the first row.
+void AddServers(const Candidate *candidate, const IndexPath *path, CustomPath *custom) {
+    if (!candidate->table->on_servers)
+        return;
+    double entries = clamp_row_est(path->indexselectivity * candidate->info->tuples);
+    Cost cost = planner_units::kRoundTrip + entries * planner_units::kShardRow;
+    custom->path.startup_cost += cost;
+    custom->path.total_cost += cost;
+    custom->path.parallel_safe = false;
+}
+
 void AddIndexPath(PlannerInfo *root, RelOptInfo *rel, IndexPath *path) {
     const Candidate *candidate = FindCandidate(rel, path->indexinfo);
-    if (!candidate)
+    if (!candidate || !CanAskServers(candidate, path))
         return;
-    bool by_bitmap = candidate->owner_index && candidate->owner_index->by_bitmap;
-    if (by_bitmap && path->indexclauses == NIL && candidate->owner_index->predicate == NIL)
+    bool has_predicate = candidate->owner_index ? candidate->owner_index->predicate != NIL
+                                                : path->indexinfo->indpred != NIL;
+    if (candidate->by_bitmap && path->indexclauses == NIL && !has_predicate)
         return; // all of it, in no order
+    path = WithoutArrays(root, candidate, path);
     CustomPath *custom = Wrap(&path->path);
     if (candidate->is_partitioned)
         custom->path.pathkeys = NIL;
-    if (by_bitmap)
+    if (candidate->by_bitmap && candidate->owner_index)
         CostBitmap(root, candidate, path, custom);
+    else if (candidate->by_bitmap)
+        CostByAddress(root, rel, path, custom);
     const CandidateSet *set = GetCandidates(rel);
     if (path->path.pathtype == T_IndexScan) {
         custom->path.total_cost += CostOfFetching(root, set, candidate, path);
+        if (set->has_foreign && !candidate->by_bitmap)
+            custom->path.total_cost =
+                Min(custom->path.total_cost, CostOfLookup(root, rel, path, 1));
         if (set->has_foreign)
             RememberShards(custom);
     }
+    AddQueue(candidate, path, custom);
+    AddServers(candidate, path, custom);
     add_path(rel, &custom->path);
 }
 
@@ -137,6 +201,16 @@ void AddOrPaths(PlannerInfo *root, RelOptInfo *rel) {
                 path->path.total_cost +
                 CostOfFetching(root, set, FindCandidate(rel, path->indexinfo), path);
         }
+        bool can_ask = true;
+        foreach (arm, arms) {
+            IndexPath *path = lfirst_node(IndexPath, arm);
+            const Candidate *candidate = FindCandidate(rel, path->indexinfo);
+            AddQueue(candidate, path, custom);
+            AddServers(candidate, path, custom);
+            can_ask = can_ask && CanAskServers(candidate, path);
+        }
+        if (!can_ask)
+            continue;
         if (set->has_foreign)
             RememberShards(custom);
         add_path(rel, &custom->path);
@@ -193,8 +267,28 @@ void AddIndexClauses(ScanPlan *plan, SourcePlan *source, List *index_clauses) {
     }
 }
 
-// The clauses that are left to be checked on the rows of a single index path.
-List *RemainingClauses(const RelOptInfo *rel, const IndexPath *path, List *clauses) {
+// The distances by which an index path is ordered.
+void AddDistances(ScanPlan *plan, const IndexPath *path) {
+    ListCell *expr_cell, *column_cell, *key_cell;
+    forthree(expr_cell, path->indexorderbys, column_cell, path->indexorderbycols, key_cell,
+             path->path.pathkeys) {
+        Node *expr = static_cast<Node *>(lfirst(expr_cell));
+        Oid type = exprType(expr);
+        Oid less = get_opfamily_member(lfirst_node(PathKey, key_cell)->pk_opfamily, type, type,
+                                       BTLessStrategyNumber);
+        if (!OidIsValid(less))
+            elog(ERROR, "type %u has no order", type);
+        plan->distances = lappend(plan->distances, copyObjectImpl(expr));
+        plan->distance_columns =
+            lappend(plan->distance_columns, list_make1_int(lfirst_int(column_cell) + 1));
+        plan->distance_operators = lappend_oid(plan->distance_operators, less);
+    }
+}
+
+// The clauses that are left to be checked on the rows of a single index path. What entries alone
+// need not be checked for goes to `implied`.
+List *RemainingClauses(const RelOptInfo *rel, const IndexPath *path, List *clauses,
+                       List **implied_clauses) {
     bool entries_alone = path->path.pathtype == T_IndexOnlyScan;
     List *remaining = NIL;
     ListCell *cell;
@@ -203,24 +297,12 @@ List *RemainingClauses(const RelOptInfo *rel, const IndexPath *path, List *claus
         // What the predicate implies may concern columns that entries do not hold.
         bool implied = entries_alone && list_member_ptr(rel->baserestrictinfo, restriction) &&
                        !list_member_ptr(path->indexinfo->indrestrictinfo, restriction);
-        if (!implied && !is_redundant_with_indexclauses(restriction, path->indexclauses))
+        if (implied)
+            *implied_clauses = lappend(*implied_clauses, copyObjectImpl(restriction->clause));
+        else if (!is_redundant_with_indexclauses(restriction, path->indexclauses))
             remaining = lappend(remaining, restriction);
     }
     return remaining;
-}
-
-// Rows that are worth fetching at once while it is not known how many will be asked for.
-int FirstBatch(PlannerInfo *root, const Path *path) {
-    constexpr int kAll = 1000;
-    constexpr int kFew = 20;
-    const Query *query = root->parse;
-    bool needs_all = query->hasAggs || query->groupClause != NIL || query->distinctClause != NIL ||
-                     query->hasWindowFuncs || (root->sort_pathkeys != NIL && path->pathkeys == NIL);
-    if (needs_all)
-        return kAll;
-    if (root->limit_tuples > 0)
-        return static_cast<int>(Min(root->limit_tuples + 1, static_cast<double>(kAll)));
-    return root->tuple_fraction > 0 ? kFew : kAll;
 }
 
 Plan *PlanScan(PlannerInfo *root, RelOptInfo *rel, CustomPath *best, List *target_list,
@@ -246,19 +328,22 @@ Plan *PlanScan(PlannerInfo *root, RelOptInfo *rel, CustomPath *best, List *targe
             IndexPath *path = lfirst_node(IndexPath, cell);
             const Candidate *candidate = FindCandidate(rel, path->indexinfo);
             SourcePlan *source = &plan.sources[plan.source_count++];
+            source->root = candidate->table->root;
             source->index_table = candidate->table->relid;
             source->index = candidate->info->indexoid;
             source->is_owner_index = candidate->owner_index != nullptr;
             AddIndexClauses(&plan, source, path->indexclauses);
             RememberUse(candidate->table);
         }
+        AddDistances(&plan, first);
         if (plan.source_count == 1)
-            filter = RemainingClauses(rel, first, clauses);
+            filter = RemainingClauses(rel, first, clauses, &plan.implied);
         else
             plan.recheck = NIL; // each is a part of a clause only; all clauses are in the filter
     }
     filter = extract_actual_clauses(filter, false);
-    plan.columns = NeededColumns(rel, list_concat(list_copy(filter), plan.recheck));
+    List *checked = list_concat_copy(filter, plan.recheck);
+    plan.columns = NeededColumns(rel, list_concat(checked, plan.distances));
     CustomScan *scan = MakeCustomScan(plan, GetScanMethods(plan.mode));
     scan->scan.plan.targetlist = target_list;
     scan->scan.plan.qual = filter;
@@ -268,6 +353,53 @@ Plan *PlanScan(PlannerInfo *root, RelOptInfo *rel, CustomPath *best, List *targe
 }
 
 } // namespace
+
+int FirstBatch(PlannerInfo *root, const Path *path) {
+    constexpr double kUnknown = 1000;
+    constexpr double kMost = 10000;
+    constexpr int kFew = 20;
+    constexpr int kOverhead = 200; // of a row in memory
+    constexpr double kMargin = 1.2;
+    double room = work_mem * 1024.0 / (path->pathtarget->width + kOverhead);
+    int all = static_cast<int>(Max(kUnknown, Min(Min(path->rows * kMargin, room), kMost)));
+    const Query *query = root->parse;
+    bool needs_all = query->hasAggs || query->groupClause != NIL || query->distinctClause != NIL ||
+                     query->hasWindowFuncs || (root->sort_pathkeys != NIL && path->pathkeys == NIL);
+    if (needs_all)
+        return all;
+    if (root->limit_tuples > 0)
+        return static_cast<int>(Min(root->limit_tuples + 1, static_cast<double>(all)));
+    return root->tuple_fraction > 0 ? kFew : all;
+}
+
+// What the planner has counted for pages of the base table is none of it.
+Cost CostOfLookup(PlannerInfo *root, RelOptInfo *rel, const IndexPath *path, double at_once) {
+    const CandidateSet *set = GetCandidates(rel);
+    const Candidate *candidate = FindCandidate(rel, path->indexinfo);
+    double rows = CountFetchedRows(root, candidate, path);
+    double entries = clamp_row_est(path->indexselectivity * candidate->info->tuples);
+    at_once = Max(at_once, 1);
+    double trips = candidate->table->on_servers ? 1 : 0;
+    if (set->has_foreign)
+        trips += 1 + Min(at_once * rows, set->partitions);
+    double here =
+        micros::kLookup + entries * micros::kEntry + CostOfQueue(candidate, LooksKeysUp(path));
+    Cost each = planner_units::kShardRow + cpu_tuple_cost +
+                planner_units::kOperatorsPerEntry * cpu_operator_cost +
+                rel->baserestrictcost.per_tuple;
+    return trips * planner_units::kRoundTrip / at_once + here * planner_units::kPerMicrosecond +
+           rows * each;
+}
+
+IndexPath *GetIndexPath(const Path *path) {
+    const CustomPath *custom = reinterpret_cast<const CustomPath *>(path);
+    if (!IsA(path, CustomPath) || custom->methods != &path_methods ||
+        list_length(custom->custom_private) != 1 ||
+        !IsA(linitial(custom->custom_private), IndexPath))
+        return nullptr;
+    IndexPath *index = linitial_node(IndexPath, custom->custom_private);
+    return index->path.pathtype == T_IndexScan ? index : nullptr;
+}
 
 void AddPaths(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte) {
     if (!IsMarked(rte))
@@ -295,6 +427,9 @@ void AddPaths(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte) {
         custom->path.total_cost +=
             set->partitions * planner_units::kRoundTrip + rel->tuples * planner_units::kShardRow;
         RememberShards(custom);
+        // Read again it would show changes of this statement.
+        if (GetRowUse(root, rel->relid) == RowUse::Change)
+            custom->path.total_cost += planner_units::kProhibitive;
     }
     if (GetScanPolicy() == ScanPolicy::Force)
         custom->path.total_cost += planner_units::kProhibitive;

@@ -6,11 +6,11 @@
 #include "plan/planner.h"
 
 #include "core/public.h"
+#include "exec/public.h"
 #include "plan/candidates.h"
 #include "plan/clauses.h"
 #include "plan/estimate.h"
 #include "plan/row_identity.h"
-#include "exec/public.h"
 #include "plan/scan.h"
 
 namespace index_table {
@@ -70,7 +70,7 @@ bool MarkQuery(Query *query) {
             rte->relkind != RELKIND_PARTITIONED_TABLE ||
             (index == query->resultRelation && !marks_target))
             continue;
-        const Base *base = FindBase(rte->relid);
+        const Base *base = FindIndexedBase(rte->relid);
         if (base && ServesScans(base))
             Mark(rte);
     }
@@ -125,13 +125,48 @@ bool IsAnsweredByMinMax(PlannerInfo *root, Index relid) {
     return found;
 }
 
+struct Persistence {
+    Oid relid; // hash key
+    bool has_unlogged;
+};
+
+// Whether a partition is unlogged.
+bool HasUnlogged(Oid base) {
+    static constinit KnownRelations<Persistence> known = {};
+    if (const Persistence *found = known.Find(base, "index_table unlogged partitions"))
+        return found->has_unlogged;
+    bool has_unlogged = false;
+    ListCell *cell;
+    foreach (cell, find_all_inheritors(base, NoLock, nullptr))
+        has_unlogged =
+            has_unlogged || get_rel_persistence(lfirst_oid(cell)) == RELPERSISTENCE_UNLOGGED;
+    known.Add({base, has_unlogged});
+    return has_unlogged;
+}
+
+// Whether rows of foreign partitions may be found through index tables for a use of them.
+bool MayUseShards(PlannerInfo *root, const Base *base, RowUse use) {
+    if (use == RowUse::Read)
+        return true;
+    // Nothing is to be left out because its entry has not come yet.
+    if (std::any_of(base->tables, base->tables + base->table_count,
+                    [](const IndexTable *table) { return LagsBehind(table); }))
+        return false;
+    // MERGE PostgreSQL does not have for foreign tables. A row that is locked on its server as it
+    // is read cannot be looked at again where one of another table has been changed meanwhile.
+    return use == RowUse::Change ? root->parse->commandType != CMD_MERGE
+                                 : list_length(root->rowMarks) == 1;
+}
+
 CandidateSet *Decide(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte) {
-    const Base *base = MayServe(rel, rte) ? FindBase(rte->relid) : nullptr;
+    const Base *base = MayServe(rel, rte) ? FindIndexedBase(rte->relid) : nullptr;
     if (!base)
         return nullptr;
+    // PostgreSQL raises an error of them on a standby, unless the query leaves them out.
+    if (RecoveryInProgress() && HasUnlogged(rte->relid))
+        return nullptr;
     bool has_foreign = HasForeignLeaves(base);
-    // PostgreSQL has the foreign data wrapper change and lock rows of foreign partitions.
-    if (has_foreign && GetRowUse(root, rel->relid) != RowUse::Read)
+    if (has_foreign && !MayUseShards(root, base, GetRowUse(root, rel->relid)))
         return nullptr;
     if (NeedsSystemColumns(root, rte, rel->relid, has_foreign))
         return nullptr;
@@ -180,7 +215,7 @@ void ForgetPartitions(RelOptInfo *rel) {
 bool MarkLate(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte) {
     bool may_mark = rte->relkind == RELKIND_PARTITIONED_TABLE && !planning.is_asking_natively &&
                     MayServe(rel, rte) && GetRowUse(root, rel->relid) != RowUse::Change;
-    const Base *base = may_mark ? FindBase(rte->relid) : nullptr;
+    const Base *base = may_mark ? FindIndexedBase(rte->relid) : nullptr;
     if (!base || !ServesScans(base))
         return false;
     Mark(rte);
@@ -190,20 +225,25 @@ bool MarkLate(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte) {
 
 // --- After planning ----------------------------------------------------------
 
-// The index tables that a plan reads become entries of its range table: a cached plan then locks
-// them before it is found valid, as it does the base tables.
+// The index tables and storages that a plan reads become entries of its range table: a cached plan
+// then locks them before it is found valid, as it does the base tables.
 void LockWithPlan(PlannedStmt *plan) {
     ListCell *cell;
+    foreach (cell, planning.bases)
+        WaitForTruncations(lfirst_oid(cell));
     foreach (cell, planning.used) {
-        if (const IndexTable *table = FindIndexTable(lfirst_oid(cell)))
-            WaitForTruncations(table->base);
         plan->relationOids = list_append_unique_oid(plan->relationOids, lfirst_oid(cell));
+        HeapTuple tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(lfirst_oid(cell)));
+        if (!HeapTupleIsValid(tuple))
+            elog(ERROR, "cache lookup failed for relation %u", lfirst_oid(cell));
+        Form_pg_class form = reinterpret_cast<Form_pg_class>(GETSTRUCT(tuple));
         RangeTblEntry *rte = makeNode(RangeTblEntry);
         rte->rtekind = RTE_RELATION;
         rte->relid = lfirst_oid(cell);
-        rte->relkind = get_rel_relkind(rte->relid);
+        rte->relkind = form->relkind;
         rte->rellockmode = AccessShareLock;
-        rte->eref = makeAlias(get_rel_name(rte->relid), NIL);
+        rte->eref = makeAlias(NameStr(form->relname), NIL);
+        ReleaseSysCache(tuple);
         compat::AppendRelation(plan, rte);
     }
 }
@@ -223,6 +263,34 @@ void UnmarkRest(PlannedStmt *plan) {
     }
 }
 
+// Whether WHERE CURRENT OF may find its row in a query's plan, which it searches for a scan of the
+// partition: PostgreSQL takes queries that lock rows, and those whose plan is a scan, but for
+// LIMIT. What would need a Sort by every other plan is taken to need one.
+bool MayBeOfCurrentRow(const Query *query) {
+    if (query->rowMarks != NIL)
+        return true;
+    if (query->groupClause != NIL || query->groupingSets != NIL || query->hasAggs ||
+        query->hasWindowFuncs || query->distinctClause != NIL || query->sortClause != NIL ||
+        query->hasTargetSRFs || list_length(query->jointree->fromlist) != 1)
+        return false;
+    Node *only = static_cast<Node *>(linitial(query->jointree->fromlist));
+    if (!IsA(only, RangeTblRef))
+        return false;
+    const RangeTblEntry *rte =
+        rt_fetch(reinterpret_cast<RangeTblRef *>(only)->rtindex, query->rtable);
+    return rte->rtekind != RTE_SUBQUERY || MayBeOfCurrentRow(rte->subquery);
+}
+
+// Cursors that cannot lock rows, by how they are declared, are not meant for WHERE CURRENT OF.
+constexpr int kReadOnly = CURSOR_OPT_SCROLL | CURSOR_OPT_INSENSITIVE | CURSOR_OPT_HOLD;
+
+bool IsPlannedNatively(const Query *query, int options) {
+    if (options & kPlanNatively)
+        return true;
+    bool is_declared = options & CURSOR_OPT_FAST_PLAN;
+    return is_declared && !(options & kReadOnly) && MayBeOfCurrentRow(query);
+}
+
 } // namespace
 
 PlanningState CurrentPlanning() {
@@ -231,9 +299,7 @@ PlanningState CurrentPlanning() {
 
 void BeginPlanning(Query *query, int options) {
     planning = {};
-    // A cursor of SQL may be used in WHERE CURRENT OF, which looks for the partition's own scan.
-    planning.is_active =
-        GetScanPolicy() != ScanPolicy::Off && !(options & CURSOR_OPT_FAST_PLAN) && IsInstalled();
+    planning.is_active = GetScanPolicy() != ScanPolicy::Off && !IsPlannedNatively(query, options);
     if (planning.is_active)
         MarkQuery(query);
 }
@@ -273,6 +339,7 @@ bool IsPlanningScans() {
 void RememberUse(const IndexTable *table) {
     Assert(IsKnown(table));
     planning.used = list_append_unique_oid(planning.used, table->relid);
+    planning.bases = list_append_unique_oid(planning.bases, table->base);
 }
 
 void GetNativeInfo(PlannerInfo *root, Oid relid, RelOptInfo *rel) {

@@ -15,7 +15,7 @@ void RestoreRelationKind(RangeTblEntry *rte);
 // What the planner would know of the parent of partitions.
 void GetNativeInfo(PlannerInfo *root, Oid relid, RelOptInfo *rel);
 
-// The plan being made reads an index table.
+// The plan being made reads an index table, or a global index.
 void RememberUse(const IndexTable *table);
 
 // What is known of the query being planned. Planning may plan again, and go on after an error:
@@ -24,7 +24,8 @@ struct PlanningState {
     bool is_active;          // base tables may be scanned through index tables
     bool has_marks;          // a reference is marked, or was: without one there is nothing to do
     bool is_asking_natively; // the planner is being asked about a partitioned table as such
-    List *used;              // index tables that the plan being made reads
+    List *used;              // index tables and storages that the plan being made reads
+    List *bases;             // of which they are
     List *considered;        // those that would be looked at if it were made again
 };
 // What EndPlanning() is to be given, also after an error.

@@ -3,6 +3,7 @@
 // The one header of this folder that others include.
 #pragma once
 
+#include "plan/join_paths.h"
 #include "plan/paths.h"
 #include "plan/planner.h"
 #include "plan/row_switch_paths.h"

@@ -59,6 +59,8 @@ void AddRowIdentity(PlannerInfo *root, Index relid, RangeTblEntry *rte) {
     case RowUse::Change:
         AddJunk(root, "ctid", SystemColumn(relid, SelfItemPointerAttributeNumber, TIDOID));
         AddJunk(root, PartitionColumnName(0), PartitionColumn(relid));
+        if (HasForeignLeaves(FindIndexedBase(rte->relid)))
+            AddJunk(root, kWholeRowColumn, makeWholeRowVar(rte, relid, 0, false));
         root->leaf_result_relids = bms_make_singleton(relid);
         break;
     case RowUse::Lock:

@@ -7,11 +7,6 @@ namespace {
 
 constinit int enable_scan = static_cast<int>(ScanPolicy::On);
 
-enum Consistency { kExact, kEventual };
-constinit int read_consistency = kExact;
-constexpr config_enum_entry kConsistencies[] = {
-    {"exact", kExact, false}, {"eventual", kEventual, false}, {nullptr, 0, false}};
-
 constexpr config_enum_entry kPolicies[] = {{"off", static_cast<int>(ScanPolicy::Off), false},
                                            {"on", static_cast<int>(ScanPolicy::On), false},
                                            {"force", static_cast<int>(ScanPolicy::Force), false},
@@ -29,17 +24,7 @@ ScanPolicy GetScanPolicy() {
     return static_cast<ScanPolicy>(enable_scan);
 }
 
-bool ReadsEventually() {
-    return read_consistency == kEventual;
-}
-
 void InitializePlanning() {
-    DefineCustomEnumVariable(
-        "index_table.read_consistency",
-        "Whether queries use index tables that are maintained deferred.",
-        "\"exact\" does without them; with \"eventual\" rows are found once they are drained.",
-        &read_consistency, kExact, kConsistencies, PGC_USERSET, GUC_EXPLAIN, nullptr, nullptr,
-        nullptr);
     DefineCustomEnumVariable(
         "index_table.enable_scan", "Lets queries on base tables use their index tables.",
         "\"on\" uses them where they promise to be faster, \"force\" wherever they can be used.",

@@ -16,9 +16,6 @@ enum class ScanPolicy : int {
 };
 ScanPolicy GetScanPolicy();
 
-// Whether queries may use index tables whose entries come later than the rows.
-bool ReadsEventually();
-
 void InitializePlanning();
 
 } // namespace index_table

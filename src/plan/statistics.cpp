@@ -1,10 +1,12 @@
 // What the planner knows of the columns of a base table that it scans through index tables: of
 // those that an index table holds, that one's statistics, which autovacuum keeps; of the others,
-// what ANALYZE of the partitioned table has left.
+// what ANALYZE of the partitioned table has left; where there is a global index and nothing else,
+// what it has left of a partition.
+#include "plan/statistics.h"
+
 #include "core/public.h"
 #include "plan/candidates.h"
 #include "plan/planner.h"
-#include "plan/statistics.h"
 
 namespace index_table {
 namespace {
@@ -39,6 +41,92 @@ int FindPosition(const IndexTable *table, AttrNumber attno) {
     return -1;
 }
 
+// --- Of one partition --------------------------------------------------------
+
+// Autovacuum does not analyze partitioned tables: where nobody has, one partition that has been
+// analyzed stands for all.
+struct Sample {
+    Oid relid;      // of a global index, the root
+    Oid child;      // the index of that partition; InvalidOid: none was found
+    double visible; // how much of it is all-visible
+};
+
+bool IsAnalyzed(Oid leaf) {
+    Relation statistics = table_open(StatisticRelationId, AccessShareLock);
+    ScanKeyData key;
+    ScanKeyInit(&key, Anum_pg_statistic_starelid, BTEqualStrategyNumber, F_OIDEQ,
+                ObjectIdGetDatum(leaf));
+    SysScanDesc scan =
+        systable_beginscan(statistics, StatisticRelidAttnumInhIndexId, true, nullptr, 1, &key);
+    bool found = HeapTupleIsValid(systable_getnext(scan));
+    systable_endscan(scan);
+    table_close(statistics, AccessShareLock);
+    return found;
+}
+
+// Looks at `left` partitions at most.
+Oid FindAnalyzed(Oid parent, int *left) {
+    Relation inherits = table_open(InheritsRelationId, AccessShareLock);
+    ScanKeyData key;
+    ScanKeyInit(&key, Anum_pg_inherits_inhparent, BTEqualStrategyNumber, F_OIDEQ,
+                ObjectIdGetDatum(parent));
+    SysScanDesc scan = systable_beginscan(inherits, InheritsParentIndexId, true, nullptr, 1, &key);
+    Oid found = InvalidOid;
+    for (HeapTuple tuple;
+         !OidIsValid(found) && *left > 0 && HeapTupleIsValid(tuple = systable_getnext(scan));) {
+        Oid child = reinterpret_cast<Form_pg_inherits>(GETSTRUCT(tuple))->inhrelid;
+        --*left;
+        if (get_rel_relkind(child) == RELKIND_PARTITIONED_INDEX)
+            found = FindAnalyzed(child, left);
+        else if (IsAnalyzed(IndexGetRelation(child, true)))
+            found = child;
+    }
+    systable_endscan(scan);
+    table_close(inherits, AccessShareLock);
+    return found;
+}
+
+double ReadVisibility(Oid child) {
+    Oid leaf = OidIsValid(child) ? IndexGetRelation(child, true) : InvalidOid;
+    HeapTuple tuple = OidIsValid(leaf) ? SearchSysCache1(RELOID, ObjectIdGetDatum(leaf)) : nullptr;
+    if (!HeapTupleIsValid(tuple))
+        return 0;
+    Form_pg_class form = reinterpret_cast<Form_pg_class>(GETSTRUCT(tuple));
+    double visible = static_cast<double>(form->relallvisible) / Max(1, form->relpages);
+    ReleaseSysCache(tuple);
+    return Min(1, visible);
+}
+
+Sample GetSample(Oid root) {
+    constexpr int kMostLooks = 16;
+    static constinit KnownRelations<Sample> samples = {};
+    if (const Sample *known = samples.Find(root, "index_table analyzed partitions"))
+        return *known;
+    int left = kMostLooks;
+    Sample sample = {.relid = root, .child = FindAnalyzed(root, &left)};
+    sample.visible = ReadVisibility(sample.child);
+    samples.Add(sample);
+    return sample;
+}
+
+} // namespace
+
+double SampleVisibility(const IndexTable *table) {
+    Assert(table->is_global());
+    return GetSample(table->root).visible;
+}
+
+namespace {
+
+HeapTuple SampleColumn(const Base *base, AttrNumber attno) {
+    Oid child = base->global_count > 0 ? GetSample(base->globals[0]->root).child : InvalidOid;
+    Oid leaf = OidIsValid(child) ? IndexGetRelation(child, true) : InvalidOid;
+    const char *name = OidIsValid(leaf) ? get_attname(base->relid, attno, true) : nullptr;
+    return name ? FindStatistics(leaf, get_attnum(leaf, name)) : nullptr;
+}
+
+// --- Of columns --------------------------------------------------------------
+
 HeapTuple FindColumnStatistics(const Base *base, AttrNumber attno) {
     for (const IndexTable *table : std::span(base->tables, base->table_count)) {
         // Each row has one entry in it, so what holds of the entries holds of the rows.
@@ -51,7 +139,9 @@ HeapTuple FindColumnStatistics(const Base *base, AttrNumber attno) {
         if (HeapTupleIsValid(tuple))
             return tuple;
     }
-    return FindStatistics(base->relid, attno);
+    HeapTuple tuple = SearchSysCache3(STATRELATTINH, ObjectIdGetDatum(base->relid),
+                                      Int16GetDatum(attno), BoolGetDatum(true));
+    return HeapTupleIsValid(tuple) ? tuple : SampleColumn(base, attno);
 }
 
 // As PostgreSQL decides whether an operator that may leak what it is given sees the statistics.
@@ -68,7 +158,7 @@ bool FindRelationStatistics(PlannerInfo *root, RangeTblEntry *rte, AttrNumber at
                             VariableStatData *statistics) {
     if (IsPlanningScans() && rte->rtekind == RTE_RELATION && !rte->inh &&
         get_rel_relkind(rte->relid) == RELKIND_PARTITIONED_TABLE) {
-        const Base *base = FindBase(rte->relid);
+        const Base *base = FindIndexedBase(rte->relid);
         HeapTuple tuple = base ? FindColumnStatistics(base, attno) : nullptr;
         if (HeapTupleIsValid(tuple)) {
             statistics->statsTuple = tuple;
@@ -91,15 +181,26 @@ AttrNumber IndexedColumn(Oid index, AttrNumber attno) {
     return column;
 }
 
-// Expressions of keys, which are columns of the index table. Those of an index on it have
-// statistics of their own.
+// Expressions of keys are columns of the index table; PostgreSQL has statistics of them for the
+// partitions of a global index.
+HeapTuple FindExpressionStatistics(Oid index, AttrNumber attno) {
+    Oid relid = IndexGetRelation(index, true);
+    if (!OidIsValid(relid))
+        return nullptr;
+    if (FindIndexTable(relid)) {
+        AttrNumber column = IndexedColumn(index, attno);
+        return column > 0 ? FindStatistics(relid, column) : nullptr;
+    }
+    const IndexTable *global = FindGlobalTable(relid);
+    Oid child = global ? GetSample(global->root).child : InvalidOid;
+    return OidIsValid(child) ? FindStatistics(child, attno) : nullptr;
+}
+
+// Those of an owner's index on an index table have statistics of their own.
 bool FindIndexStatistics(PlannerInfo *root, Oid index, AttrNumber attno,
                          VariableStatData *statistics) {
     if (IsPlanningScans()) {
-        Oid relid = IndexGetRelation(index, true);
-        AttrNumber column =
-            OidIsValid(relid) && FindIndexTable(relid) ? IndexedColumn(index, attno) : 0;
-        HeapTuple tuple = column > 0 ? FindStatistics(relid, column) : nullptr;
+        HeapTuple tuple = FindExpressionStatistics(index, attno);
         if (HeapTupleIsValid(tuple)) {
             statistics->statsTuple = tuple;
             statistics->freefunc = ReleaseSysCache;

@@ -2,7 +2,7 @@
 // table.
 #pragma once
 
-#include "pg.h"
+#include "catalog/public.h"
 
 namespace index_table {
 
@@ -11,5 +11,8 @@ bool FindRelationStatistics(PlannerInfo *root, RangeTblEntry *rte, AttrNumber at
                             VariableStatData *statistics);
 bool FindIndexStatistics(PlannerInfo *root, Oid index, AttrNumber attno,
                          VariableStatData *statistics);
+
+// How much of the partitions of a global index is all-visible, as far as one of them tells.
+double SampleVisibility(const IndexTable *table);
 
 } // namespace index_table

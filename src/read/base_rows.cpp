@@ -2,8 +2,8 @@
 
 #include "catalog/public.h"
 #include "core/public.h"
-#include "maintenance/public.h"
 #include "exec/public.h"
+#include "maintenance/public.h"
 
 namespace index_table {
 

@@ -1,7 +1,7 @@
 // index_table.lookup() and index_table.fetch().
+#include "exec/public.h"
 #include "maintenance/public.h"
 #include "read/base_rows.h"
-#include "exec/public.h"
 #include "read/key_values.h"
 #include "read/reading.h"
 #include "shard/public.h"

@@ -4,9 +4,9 @@
 // the identity is not unique across partitions, partition number. Where it is, the number stays
 // out, so that a row that moves to another partition between pages is neither lost nor repeated.
 #include "core/public.h"
+#include "exec/public.h"
 #include "maintenance/public.h"
 #include "read/base_rows.h"
-#include "exec/public.h"
 #include "read/key_values.h"
 #include "read/reading.h"
 

@@ -28,8 +28,9 @@ struct ShardConnection {
     bool sends_shared;    // what was sent is answered by:
     SharedAnswer answer;
     bool is_outdated;
-    bool keeps; // as the server's option keep_connections says
-    bool ends;  // with the transaction
+    bool keeps;   // as the server's option keep_connections says
+    bool ends;    // with the transaction
+    bool is_used; // in this one
     bool is_reused;
     bool is_busy; // connecting, or a statement's result was not received
     int level;    // of the subtransaction that made it so
@@ -50,7 +51,8 @@ struct Statement {
 constexpr char kDuplicateStatement[] = "42P05";
 constexpr char kNoSuchStatement[] = "26000";
 
-constinit ShardConnection *connections = nullptr;
+constinit ShardConnection *connections = nullptr; // the one that was asked for last is the first
+constinit int kept_connections = 64;
 constinit int connect_timeout = 10000; // milliseconds; 0: none
 constinit int statement_timeout = 60000;
 
@@ -76,19 +78,23 @@ const char *Trimmed(const char *message) {
     return message && *message ? pchomp(message) : "no message";
 }
 
+char *Describe(const ShardConnection *self) {
+    return OidIsValid(self->table) ? psprintf("server \"%s\" of foreign table \"%s\"", self->server,
+                                              get_rel_name(self->table))
+                                   : psprintf("server \"%s\"", self->server);
+}
+
 [[noreturn]] void RaiseNotConnected(ShardConnection *self, const char *reason) {
     Close(self);
-    ereport(ERROR, (errcode(ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION),
-                    errmsg("could not connect to server \"%s\" of foreign table \"%s\"",
-                           self->server, get_rel_name(self->table)),
-                    errdetail_internal("%s", reason)));
+    ereport(ERROR,
+            (errcode(ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION),
+             errmsg("could not connect to %s", Describe(self)), errdetail_internal("%s", reason)));
 }
 
 [[noreturn]] void RaiseLost(ShardConnection *self, const char *reason) {
     Close(self);
     ereport(ERROR, (errcode(ERRCODE_CONNECTION_FAILURE),
-                    errmsg("lost the connection to server \"%s\" of foreign table \"%s\"",
-                           self->server, get_rel_name(self->table)),
+                    errmsg("lost the connection to %s", Describe(self)),
                     errdetail_internal("%s", reason)));
 }
 
@@ -114,9 +120,29 @@ void IgnoreNotice(void *, const PGresult *) {}
 
 // --- Connecting --------------------------------------------------------------
 
+// Closes all but the first `count` open ones of those that this transaction has not used.
+bool CloseUnused(int count) {
+    bool has_closed = false;
+    for (ShardConnection *self = connections; self; self = self->next)
+        if (self->conn && !self->is_used && --count < 0) {
+            Close(self);
+            has_closed = true;
+        }
+    return has_closed;
+}
+
+// Leaves one for waiting for several connections at once.
+bool AcquireDescriptor() {
+    if (!AcquireExternalFD())
+        return false;
+    bool has_more = AcquireExternalFD();
+    ReleaseExternalFD();
+    return has_more;
+}
+
 void Connect(ShardConnection *self, const ConnectionOptions &options) {
     CheckBeforeConnecting(options);
-    if (!AcquireExternalFD())
+    if (!AcquireDescriptor() && !(CloseUnused(0) && AcquireDescriptor()))
         ereport(ERROR, (errcode(ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION),
                         errmsg("could not connect to server \"%s\" of foreign table \"%s\"",
                                self->server, get_rel_name(self->table)),
@@ -208,13 +234,18 @@ bool IsAlive(ShardConnection *self) {
 }
 
 ShardConnection *FindConnection(Oid mapping, Oid user) {
-    for (ShardConnection *self = connections; self; self = self->next)
-        if (self->mapping == mapping && self->user == user)
-            return self;
-    ShardConnection *self = static_cast<ShardConnection *>(
-        MemoryContextAllocZero(TopMemoryContext, sizeof(ShardConnection)));
-    self->mapping = mapping;
-    self->user = user;
+    ShardConnection **link = &connections;
+    while (*link && ((*link)->mapping != mapping || (*link)->user != user))
+        link = &(*link)->next;
+    ShardConnection *self = *link;
+    if (self) {
+        *link = self->next;
+    } else {
+        self = static_cast<ShardConnection *>(
+            MemoryContextAllocZero(TopMemoryContext, sizeof(ShardConnection)));
+        self->mapping = mapping;
+        self->user = user;
+    }
     self->next = connections;
     connections = self;
     return self;
@@ -249,9 +280,7 @@ void ClearResult(void *held) {
     ereport(ERROR, (state ? errcode(MAKE_SQLSTATE(state[0], state[1], state[2], state[3], state[4]))
                           : errcode(ERRCODE_CONNECTION_FAILURE),
                     errmsg_internal("%s", message), detail ? errdetail_internal("%s", detail) : 0,
-                    hint ? errhint("%s", hint) : 0,
-                    errcontext("server \"%s\" of foreign table \"%s\"", self->server,
-                               get_rel_name(self->table))));
+                    hint ? errhint("%s", hint) : 0, errcontext("%s", Describe(self))));
 }
 
 // --- Ends --------------------------------------------------------------------
@@ -262,7 +291,7 @@ void CloseBusy(int level) {
             Close(self);
 }
 
-void OnInvalidation(Datum, int cache, uint32 hash) {
+void OnInvalidation(Datum, compat::CacheNumber cache, uint32 hash) {
     for (ShardConnection *self = connections; self; self = self->next)
         if (hash == 0 ||
             hash == (cache == FOREIGNSERVEROID ? self->server_hash : self->mapping_hash)) {
@@ -278,7 +307,11 @@ ForeignServer *ServerOf(Oid foreign_table) {
 }
 
 bool IsOfPostgres(Oid foreign_table) {
-    Oid handler = GetForeignDataWrapper(ServerOf(foreign_table)->fdwid)->fdwhandler;
+    return IsPostgres(ServerOf(foreign_table));
+}
+
+bool IsPostgres(const ForeignServer *server) {
+    Oid handler = GetForeignDataWrapper(server->fdwid)->fdwhandler;
     HeapTuple tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(handler));
     if (!HeapTupleIsValid(tuple))
         return false; // it has none
@@ -300,11 +333,16 @@ ShardConnection *OpenConnection(Oid foreign_table, Oid user) {
              errmsg("foreign table \"%s\" is not one of postgres_fdw", get_rel_name(foreign_table)),
              errdetail("Its server \"%s\" uses the foreign-data wrapper \"%s\".",
                        server->servername, GetForeignDataWrapper(server->fdwid)->fdwname)));
+    return OpenServerConnection(server, user, foreign_table);
+}
+
+ShardConnection *OpenServerConnection(ForeignServer *server, Oid user, Oid foreign_table) {
     UserMapping *mapping = GetUserMapping(user, server->serverid);
     ShardConnection *self = FindConnection(mapping->umid, user);
     if (self->is_busy)
         elog(ERROR, "the connection to server \"%s\" is in use", server->servername);
     self->ends = false;
+    self->is_used = true;
     self->table = foreign_table;
     self->is_reused = self->conn && IsAlive(self);
     if (self->is_reused)
@@ -403,6 +441,12 @@ void Distrust(ShardConnection *self) {
     self->is_shared = true;
 }
 
+// Waits until something can be sent, or has come; what takes long may do so as long as it goes on.
+void WaitForSocket(ShardConnection *self, int events) {
+    if (!Wait(self, events))
+        RaiseLost(self, "It did not answer within index_table.shard_timeout.");
+}
+
 // What was sent is answered by, an error too.
 PGresult *ReceiveAny(ShardConnection *self) {
     HeldResult *held = palloc0_object(HeldResult);
@@ -413,9 +457,8 @@ PGresult *ReceiveAny(ShardConnection *self) {
         switch (TakeArrival(self, &result)) {
         case Arrival::Nothing: {
             int unsent = PQflush(self->conn);
-            if (unsent >= 0 &&
-                !Wait(self, WL_SOCKET_READABLE | (unsent > 0 ? WL_SOCKET_WRITEABLE : 0)))
-                RaiseLost(self, "It did not answer within index_table.shard_timeout.");
+            if (unsent >= 0)
+                WaitForSocket(self, WL_SOCKET_READABLE | (unsent > 0 ? WL_SOCKET_WRITEABLE : 0));
             if (unsent < 0 || !PQconsumeInput(self->conn))
                 RaiseLost(self, Trimmed(PQerrorMessage(self->conn)));
             break;
@@ -532,6 +575,60 @@ PGresult *ExecuteWriting(ShardConnection *self, const char *sql, int count,
     return ReceiveResult(self);
 }
 
+void RunScript(ShardConnection *self, const char *sql) {
+    BeginSending(self);
+    self->deadline = 0;
+    EndSending(self, PQsendQuery(self->conn, sql));
+    ReceiveResult(self);
+}
+
+void BeginCopy(ShardConnection *self, const char *sql) {
+    BeginSending(self);
+    EndSending(self, PQsendQuery(self->conn, sql));
+    while (PQisBusy(self->conn)) {
+        int unsent = PQflush(self->conn);
+        if (unsent >= 0)
+            WaitForSocket(self, WL_SOCKET_READABLE | (unsent > 0 ? WL_SOCKET_WRITEABLE : 0));
+        if (unsent < 0 || !PQconsumeInput(self->conn))
+            RaiseLost(self, Trimmed(PQerrorMessage(self->conn)));
+    }
+    PGresult *result = PQgetResult(self->conn);
+    if (PQresultStatus(result) != PGRES_COPY_IN) {
+        HeldResult *held = palloc0_object(HeldResult); // the error is raised from it
+        held->callback = {.func = ClearResult, .arg = held};
+        held->result = result;
+        MemoryContextRegisterResetCallback(CurrentMemoryContext, &held->callback);
+        RaiseRemote(self, result);
+    }
+    PQclear(result);
+}
+
+void SendCopyData(ShardConnection *self, const char *data, int length) {
+    BeginWork(self, statement_timeout);
+    for (;;) {
+        int done = PQputCopyData(self->conn, data, length);
+        int unsent = done < 0 ? -1 : PQflush(self->conn);
+        if (unsent < 0)
+            RaiseLost(self, Trimmed(PQerrorMessage(self->conn)));
+        if (unsent > 0)
+            WaitForSocket(self, WL_SOCKET_READABLE | WL_SOCKET_WRITEABLE);
+        if (unsent > 0 && !PQconsumeInput(self->conn))
+            RaiseLost(self, Trimmed(PQerrorMessage(self->conn)));
+        if (done > 0)
+            return;
+    }
+}
+
+void EndCopy(ShardConnection *self) {
+    while (PQputCopyEnd(self->conn, nullptr) == 0) {
+        WaitForSocket(self, WL_SOCKET_READABLE | WL_SOCKET_WRITEABLE);
+        if (PQflush(self->conn) < 0 || !PQconsumeInput(self->conn))
+            RaiseLost(self, Trimmed(PQerrorMessage(self->conn)));
+    }
+    BeginWork(self, statement_timeout);
+    ReceiveResult(self);
+}
+
 const char *ResultValue(const PGresult *result, int row, int column) {
     return PQgetisnull(result, row, column) ? nullptr : PQgetvalue(result, row, column);
 }
@@ -565,9 +662,12 @@ void RaiseRemoteError(ShardConnection *self, const PGresult *result) {
 }
 
 void AtEOXactConnections() {
-    for (ShardConnection *self = connections; self; self = self->next)
+    for (ShardConnection *self = connections; self; self = self->next) {
         if (self->is_busy || self->ends)
             Close(self);
+        self->is_used = false;
+    }
+    CloseUnused(kept_connections);
 }
 
 void AtEOSubXactConnections(bool commits, int level) {
@@ -583,6 +683,10 @@ void InitializeConnections() {
                             "Time to connect to a shard, unless its server has connect_timeout.",
                             "0 waits forever.", &connect_timeout, 10000, 0, INT_MAX, PGC_USERSET,
                             GUC_UNIT_MS, nullptr, nullptr, nullptr);
+    DefineCustomIntVariable("index_table.shard_connections",
+                            "Connections to shards that a session keeps between transactions.",
+                            "Those that were used last are kept.", &kept_connections, 64, 0,
+                            INT_MAX, PGC_USERSET, 0, nullptr, nullptr, nullptr);
     DefineCustomIntVariable("index_table.shard_timeout",
                             "Time that a shard may take to answer a statement of the extension.",
                             "0 waits forever.", &statement_timeout, 60000, 0, INT_MAX, PGC_USERSET,

@@ -6,7 +6,9 @@
 // blocks: waits are interruptible, and end with index_table.shard_connect_timeout and
 // index_table.shard_timeout (but looking up host names is libpq's, and may take its time).
 //
-// A connection is kept for the session, closed when its server or user mapping changes, and made
+// Connections are made when they are needed. Those that were used last, as many as
+// index_table.shard_connections says, are kept when a transaction ends; more are open at once where
+// one asks more shards. A connection is closed when its server or user mapping changes, and made
 // anew when the shard has closed it. What an error interrupts is closed, which ends the statement
 // on the shard, too.
 //
@@ -28,13 +30,16 @@ struct ShardConnection;
 // The server of a foreign table, in the current memory context.
 ForeignServer *ServerOf(Oid foreign_table);
 
-// Whether postgres_fdw serves a foreign table.
+// Whether postgres_fdw serves a foreign table; whether a server is one of it.
 bool IsOfPostgres(Oid foreign_table);
+bool IsPostgres(const ForeignServer *server);
 
 // The connection to the server of a foreign table as a user; InvalidOid: the current one. Connected
 // when the call returns. Valid memory for as long as the session; errors name the table of the
 // latest call.
 ShardConnection *OpenConnection(Oid foreign_table, Oid user = InvalidOid);
+// The same of a server of postgres_fdw; errors name `foreign_table` where that is valid.
+ShardConnection *OpenServerConnection(ForeignServer *server, Oid user, Oid foreign_table);
 
 // Sends a statement with parameters in text form (null: NULL). REQUIRES: none is being received.
 // Statements sent to several connections run at the same time.
@@ -59,6 +64,16 @@ PGresult *ExecuteReading(ShardConnection *connection, const char *sql, int count
 // The same for a statement that changes something on the shard, or takes a transaction id.
 PGresult *ExecuteWriting(ShardConnection *connection, const char *sql, int count,
                          const char *const *values);
+
+// Statements one after the other, which may begin and end transactions: between this and the next
+// call the connection may be left in one. What an error leaves of it ends with the connection. They
+// may take as long as they want.
+void RunScript(ShardConnection *connection, const char *sql);
+
+// COPY … FROM STDIN: rows are sent as it reads them, in pieces of any length.
+void BeginCopy(ShardConnection *connection, const char *sql);
+void SendCopyData(ShardConnection *connection, const char *data, int length);
+void EndCopy(ShardConnection *connection);
 
 // A value of a result; null where it is NULL.
 const char *ResultValue(const PGresult *result, int row, int column);

@@ -88,6 +88,8 @@ struct LeafTerms {
 };
 
 Var *MakeLeafColumn(const LeafTerms &terms, AttrNumber base_attno) {
+    if (base_attno == SelfItemPointerAttributeNumber)
+        return makeVar(1, base_attno, TIDOID, -1, InvalidOid, 0);
     AttrNumber attno = terms.map ? terms.map->attnums[base_attno - 1] : base_attno;
     Form_pg_attribute att = TupleDescAttr(terms.descriptor, attno - 1);
     return makeVar(1, attno, att->atttypid, att->atttypmod, att->attcollation, 0);
@@ -103,6 +105,15 @@ Node *ToLeafTerms(Node *node, LeafTerms *terms) {
         return reinterpret_cast<Node *>(param);
     }
     return compat::MutateExpression(node, ToLeafTerms, terms);
+}
+
+void MarkRows(Query *query, LockClauseStrength strength) {
+    RowMarkClause *clause = makeNode(RowMarkClause);
+    clause->rti = 1;
+    clause->strength = strength;
+    clause->waitPolicy = LockWaitBlock;
+    query->rowMarks = list_make1(clause);
+    query->hasForUpdate = true;
 }
 
 // SELECT number, columns FROM ONLY leaf WHERE conditions; the leaf is one of `count`. Those of the
@@ -139,7 +150,9 @@ Query *MakeLeafQuery(const RemoteSelect *select, Oid relid, int number, int coun
     foreach (cell, question.columns) {
         Var *column = MakeLeafColumn(terms, lfirst_int(cell));
         add_column(reinterpret_cast<Expr *>(column),
-                   NameStr(TupleDescAttr(terms.descriptor, column->varattno - 1)->attname));
+                   column->varattno < 0
+                       ? "ctid"
+                       : NameStr(TupleDescAttr(terms.descriptor, column->varattno - 1)->attname));
     }
     List *quals = NIL;
     foreach (cell, by_identity ? question.identity : NIL) {
@@ -159,6 +172,8 @@ Query *MakeLeafQuery(const RemoteSelect *select, Oid relid, int number, int coun
         makeFromExpr(list_make1(reference), reinterpret_cast<Node *>(make_ands_explicit(quals)));
     if (quals == NIL)
         query->jointree->quals = nullptr;
+    if (question.lock != LCS_NONE)
+        MarkRows(query, question.lock);
     free_parsestate(state);
     table_close(leaf, NoLock);
     table_close(base, NoLock);
@@ -220,7 +235,7 @@ PlannedStmt *PlanLeaves(const RemoteSelect *select, const Oid *leaves, int count
     List *queries = NIL;
     for (int i = 0; i < count; i++)
         queries = lappend(queries, MakeLeafQuery(select, leaves[i], i, count, by_identity));
-    return standard_planner(MakeUnion(queries), "", 0, nullptr);
+    return compat::PlanWithoutHooks(MakeUnion(queries), nullptr);
 }
 
 // --- What a wrapper made of it -----------------------------------------------
@@ -310,7 +325,7 @@ constinit uint64 use_counter = 0;
 bool IsEqual(const RemoteQuestion &a, const RemoteQuestion &b) {
     return a.base == b.base && a.user == b.user && equal(a.columns, b.columns) &&
            equal(a.identity, b.identity) && a.or_null == b.or_null &&
-           equal(a.conditions, b.conditions);
+           equal(a.conditions, b.conditions) && a.lock == b.lock;
 }
 
 RemoteSelect *MakeSelect(const RemoteQuestion &question) {
@@ -325,7 +340,8 @@ RemoteSelect *MakeSelect(const RemoteQuestion &question) {
                         .columns = list_copy(question.columns),
                         .identity = list_copy(question.identity),
                         .or_null = question.or_null,
-                        .conditions = static_cast<List *>(copyObjectImpl(question.conditions))};
+                        .conditions = static_cast<List *>(copyObjectImpl(question.conditions)),
+                        .lock = question.lock};
     select->array_types = palloc_array(Oid, list_length(question.identity) + 1);
     ListCell *cell;
     foreach (cell, question.identity)
@@ -353,7 +369,7 @@ void OnRelationChange(Datum, Oid relid) {
             select->valid = false;
 }
 
-void OnCatalogChange(Datum, int, uint32) {
+void OnCatalogChange(Datum, compat::CacheNumber, uint32) {
     OnRelationChange(0, InvalidOid);
 }
 
@@ -451,8 +467,10 @@ PlannedStmt *PlanRemoteSelect(RemoteSelect *select, const Oid *leaves, int count
 }
 
 const char *WrapperStatement(RemoteSelect *select, Oid leaf) {
-    const ForeignScan *scan =
-        reinterpret_cast<const ForeignScan *>(PlanRemoteSelect(select, &leaf, 1)->planTree);
+    const Plan *plan = PlanRemoteSelect(select, &leaf, 1)->planTree;
+    if (IsA(plan, LockRows)) // the wrapper's scan has locked them
+        plan = outerPlan(plan);
+    const ForeignScan *scan = reinterpret_cast<const ForeignScan *>(plan);
     if (!IsA(scan, ForeignScan) || !IsPostgres(scan->fs_server) || scan->fdw_private == NIL ||
         !IsA(linitial(scan->fdw_private), String))
         return nullptr;
@@ -556,8 +574,8 @@ void AtEOXactSelects() {
 
 void InitializeRemoteSelect() {
     CacheRegisterRelcacheCallback(OnRelationChange, 0);
-    for (int cache : {FOREIGNSERVEROID, FOREIGNDATAWRAPPEROID, PROCOID, TYPEOID, OPEROID,
-                      NAMESPACEOID, AMOPOPID})
+    for (compat::CacheNumber cache : {FOREIGNSERVEROID, FOREIGNDATAWRAPPEROID, PROCOID, TYPEOID,
+                                      OPEROID, NAMESPACEOID, AMOPOPID})
         CacheRegisterSyscacheCallback(cache, OnCatalogChange, 0);
 }
 

@@ -47,8 +47,12 @@ void RaiseHasNoOutbox(Oid foreign_table) {
                             quote_literal_cstr(table))));
 }
 
+bool HasOutbox(Oid foreign_table) {
+    return ReadOutboxIdentity(OpenConnection(foreign_table), RemoteName(foreign_table)) != NIL;
+}
+
 void CheckHasOutbox(Oid foreign_table) {
-    if (ReadOutboxIdentity(OpenConnection(foreign_table), RemoteName(foreign_table)) == NIL)
+    if (!HasOutbox(foreign_table))
         RaiseHasNoOutbox(foreign_table);
 }
 

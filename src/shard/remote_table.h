@@ -21,8 +21,10 @@ char *RemoteColumn(Oid foreign_table, AttrNumber attno);
 // The columns of the identity by which it is captured, a list of char *; NIL where it is not.
 List *ReadOutboxIdentity(ShardConnection *connection, const char *table);
 
+// Whether it has an outbox. Asks the shard as the current user.
+bool HasOutbox(Oid foreign_table);
 [[noreturn]] void RaiseHasNoOutbox(Oid foreign_table);
-// Raises 55000 where it is not captured. Asks the shard as the current user.
+// Raises 55000 where it has none. Asks the shard as the current user.
 void CheckHasOutbox(Oid foreign_table);
 
 } // namespace index_table

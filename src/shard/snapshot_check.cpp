@@ -1,7 +1,7 @@
 #include "shard/snapshot_check.h"
 
-#include "core/public.h"
 #include "catalog/public.h"
+#include "core/public.h"
 #include "shard/connection.h"
 
 namespace index_table {
@@ -81,12 +81,8 @@ bool IsInUse(ForeignServer *server) {
     return is_in_use;
 }
 
-} // namespace
-
-void RequireNewSnapshots(Oid base, List *leaves, const char *action) {
-    Assert(IsLocked(base, ShareLock));
-    if (IsChecked(base))
-        return;
+// Of postgres_fdw, of tables that are not this transaction's own.
+List *ServersOf(List *leaves) {
     List *servers = NIL;
     ListCell *cell;
     foreach (cell, leaves) {
@@ -95,7 +91,22 @@ void RequireNewSnapshots(Oid base, List *leaves, const char *action) {
             continue;
         servers = list_append_unique_oid(servers, GetForeignTable(leaf)->serverid);
     }
-    foreach (cell, servers) {
+    return servers;
+}
+
+} // namespace
+
+bool HasUsedServers(List *leaves) {
+    ListCell *cell;
+    foreach (cell, ServersOf(leaves))
+        if (IsInUse(GetForeignServer(lfirst_oid(cell))))
+            return true;
+    return false;
+}
+
+void RequireUnusedServers(List *leaves, const char *action) {
+    ListCell *cell;
+    foreach (cell, ServersOf(leaves)) {
         ForeignServer *server = GetForeignServer(lfirst_oid(cell));
         if (IsInUse(server))
             ereport(ERROR,
@@ -106,6 +117,13 @@ void RequireNewSnapshots(Oid base, List *leaves, const char *action) {
                                "ends, and would miss what others have written since."),
                      errhint("Begin another transaction, and do this first.")));
     }
+}
+
+void RequireNewSnapshots(Oid base, List *leaves, const char *action) {
+    Assert(IsLocked(base, ShareLock));
+    if (IsChecked(base))
+        return;
+    RequireUnusedServers(leaves, action);
     MemoryContext caller = MemoryContextSwitchTo(TopTransactionContext);
     CheckedBase *entry = palloc_object(CheckedBase);
     *entry = {.base = base, .level = GetCurrentTransactionNestLevel()};

@@ -15,6 +15,10 @@ namespace index_table {
 // the servers. `action` is what is refused: "create …".
 void RequireNewSnapshots(Oid base, List *leaves, const char *action);
 
+// The same whatever was locked, and was done before; whether it would raise.
+void RequireUnusedServers(List *leaves, const char *action);
+bool HasUsedServers(List *leaves);
+
 // The transaction has ended; a subtransaction of nest level `level` has.
 void AtEOXactSnapshotChecks();
 void AtEOSubXactSnapshotChecks(bool commits, int level);

@@ -64,6 +64,13 @@ CREATE TABLE index_table.loaded_partition (
 COMMENT ON TABLE index_table.loaded_partition IS
     'partitions whose rows an index table has that is being built concurrently';
 
+CREATE TABLE index_table.emptied (
+    part       regclass PRIMARY KEY,
+    drained_by xid8     NOT NULL
+);
+COMMENT ON TABLE index_table.emptied IS
+    'parts of queues that were emptied: snapshots that do not see the transaction do without the index table. Not dumped';
+
 SELECT pg_catalog.pg_extension_config_dump('index_table.partition', '');
 SELECT pg_catalog.pg_extension_config_dump('index_table.partition_id_seq', '');
 SELECT pg_catalog.pg_extension_config_dump('index_table.retired_partition', '');
@@ -71,4 +78,4 @@ SELECT pg_catalog.pg_extension_config_dump('index_table.loaded_partition', '');
 
 GRANT USAGE ON SCHEMA index_table TO PUBLIC;
 GRANT SELECT ON index_table.definition, index_table.partition, index_table.retired_partition,
-    index_table.loaded_partition TO PUBLIC;
+    index_table.loaded_partition, index_table.emptied TO PUBLIC;

@@ -18,3 +18,9 @@ CREATE FUNCTION index_table.guard() RETURNS trigger
     LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION index_table.guard() IS
     'statement trigger of index tables: refuses direct changes, which only repair() would undo. Off where session_replication_role is replica';
+
+CREATE FUNCTION index_table.queue_changes() RETURNS trigger
+    AS 'MODULE_PATHNAME', 'index_table_queue_changes'
+    LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION index_table.queue_changes() IS
+    'trigger of base tables with index tables that are maintained deferred: queues the identities of changed rows; FOR EACH ROW where logical replication applies changes';

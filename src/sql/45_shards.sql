@@ -36,3 +36,27 @@ CREATE FUNCTION index_table.shards(
     AS 'MODULE_PATHNAME', 'index_table_shards'
     LANGUAGE C STABLE PARALLEL UNSAFE;
 COMMENT ON FUNCTION index_table.shards(regclass) IS 'the partitions that have entries of an index table, and how many';
+
+-- Index tables on servers ---------------------------------------------------------
+
+CREATE TABLE index_table.server_table (
+    partition     oid         NOT NULL,
+    server        oid         NOT NULL,
+    server_name   name        NOT NULL,
+    owner         oid         NOT NULL,
+    schema_name   text        NOT NULL,
+    table_name    text        NOT NULL,
+    comment       text        NOT NULL,
+    is_abandoned  boolean     NOT NULL,
+    missing_since timestamptz
+);
+COMMENT ON TABLE index_table.server_table IS
+    'tables that the extension has made on servers, and the partitions of index tables that stand for them; those that partitions have abandoned, and those of partitions that are gone, are dropped by vacuum() and its worker. Not dumped';
+-- SQL changes it, which tables without an identity in a publication FOR ALL TABLES refuse.
+ALTER TABLE index_table.server_table REPLICA IDENTITY FULL;
+
+CREATE FUNCTION index_table.move_partition(index_table regclass, partition regclass, server name) RETURNS void
+    AS 'MODULE_PATHNAME', 'index_table_move_partition'
+    LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+COMMENT ON FUNCTION index_table.move_partition(regclass, regclass, name) IS
+    'moves the entries of a partition of an index table on servers to another server. Takes EXCLUSIVE on the index table: readers go on, writers of the base table wait. Owner only';

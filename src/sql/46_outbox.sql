@@ -84,7 +84,7 @@ CREATE TABLE index_table.intent (
     settled_after xid8
 );
 COMMENT ON TABLE index_table.intent IS
-    'rows of foreign partitions whose changes a transaction was about to commit on their servers: columns of the identity and values, one row after the other; NULL: any row. Gone when it commits here; drain() reads the rows again if it does not';
+    'rows whose changes, or whose entries'' changes, a transaction was about to commit on other servers: columns of the identity and values, one row after the other; NULL: any row. Gone when it commits here; drain() reads the rows again if it does not';
 SELECT pg_catalog.pg_extension_config_dump('index_table.intent', '');
 -- SQL changes it, which tables without an identity in a publication FOR ALL TABLES refuse.
 ALTER TABLE index_table.intent REPLICA IDENTITY FULL;
@@ -93,19 +93,25 @@ CREATE PROCEDURE index_table.drain(index_table regclass DEFAULT NULL)
     AS 'MODULE_PATHNAME', 'index_table_drain'
     LANGUAGE C;
 COMMENT ON PROCEDURE index_table.drain(regclass) IS
-    'carries what captured foreign partitions have queued on their servers into the index tables of their base table, of the one given or of all that the user owns, in several transactions. A partition that cannot be drained is a WARNING. Owner only';
+    'carries what is queued, here and by captured foreign partitions on their servers, into the index tables of their base table, of the one given or of all that the user owns, in several transactions. What cannot be drained is a WARNING. Owner only';
 
 CREATE FUNCTION index_table.set_maintenance(index_table regclass, maintenance text) RETURNS void
     AS 'MODULE_PATHNAME', 'index_table_set_maintenance'
     LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 COMMENT ON FUNCTION index_table.set_maintenance(regclass, text) IS
-    'immediate: changes through this server are entered with them; deferred: foreign partitions by drain() alone, which leaves bulk changes their speed and needs their tables captured. Takes ACCESS EXCLUSIVE on the base table and its partitions. Owner only';
+    'immediate: changes through this server are entered with them; deferred: by drain() alone, local partitions through a queue of the index table (where there are no foreign ones), foreign ones through their captured tables. Back to immediate it carries out what is queued, and raises its errors. Takes ACCESS EXCLUSIVE on the base table and its partitions. Owner only';
+
+CREATE FUNCTION index_table.retry(index_table regclass) RETURNS bigint
+    AS 'MODULE_PATHNAME', 'index_table_retry'
+    LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+COMMENT ON FUNCTION index_table.retry(regclass) IS
+    'has what was set aside in the queue of an index table tried again by the next drain, and returns how many rows. Waits for a drain in progress. Owner only';
 
 CREATE FUNCTION index_table.wait_caught_up(index_table regclass, timeout interval DEFAULT '30 s') RETURNS boolean
     AS 'MODULE_PATHNAME', 'index_table_wait_caught_up'
     LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 COMMENT ON FUNCTION index_table.wait_caught_up(regclass, interval) IS
-    'waits until others (the worker, or drain() in another session) have drained what shards had queued for the base table when it was called; false when the time is over first. Owner only';
+    'waits until others (the worker, or drain() in another session) have drained what was queued, here or on shards, and committed when it was called; false when the time is over first, as it is while changes are set aside. Owner only';
 
 CREATE FUNCTION index_table.queue_status(
     OUT index_table regclass, OUT partition regclass, OUT server name, OUT pending bigint, OUT oldest timestamptz,
@@ -117,5 +123,5 @@ COMMENT ON FUNCTION index_table.queue_status() IS 'internal: what index_table.qu
 
 CREATE VIEW index_table.queue AS SELECT * FROM index_table.queue_status();
 COMMENT ON VIEW index_table.queue IS
-    'what shards have queued for the index tables that the user owns: pending changes (NULL: the table is not captured, or its server does not answer) and since when, rows that were refused, the latest error and how often it was tried';
+    'what is queued for the index tables that the user owns, by shards (partition and server) or here (both NULL): pending changes (NULL: the table is not captured, or its server does not answer), those set aside included, and since when, rows that were refused, the latest error and how often it was tried';
 GRANT SELECT ON index_table.queue TO PUBLIC;

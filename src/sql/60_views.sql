@@ -15,13 +15,19 @@ COMMENT ON FUNCTION index_table.describe(regclass) IS
 CREATE VIEW index_table.index_tables AS
     SELECT d.index_table, d.base, s.strategy, s.key, s.predicate, s.identity, s.include,
            s.is_unique, s.nulls_distinct, s.is_deferrable, s.initially_deferred, s.maintenance, s.is_complete,
-           CASE c.relkind WHEN 'r' THEN pg_catalog.pg_total_relation_size(c.oid)
-                ELSE (SELECT sum(pg_catalog.pg_total_relation_size(t.relid))
-                        FROM pg_catalog.pg_partition_tree(c.oid) t)::bigint END AS bytes
+           CASE WHEN c.relkind = 'r' THEN pg_catalog.pg_total_relation_size(c.oid)
+                WHEN o.servers IS NULL THEN (SELECT sum(pg_catalog.pg_total_relation_size(t.relid))
+                        FROM pg_catalog.pg_partition_tree(c.oid) t)::bigint END AS bytes,
+           o.servers
       FROM index_table.definition d
       JOIN pg_catalog.pg_class c ON c.oid = d.index_table,
-           LATERAL index_table.describe(d.index_table) s;
-COMMENT ON VIEW index_table.index_tables IS 'index tables of this database, with their size in bytes (indexes included)';
+           LATERAL index_table.describe(d.index_table) s,
+           LATERAL (SELECT pg_catalog.array_agg(DISTINCT v.srvname ORDER BY v.srvname) AS servers
+                      FROM pg_catalog.pg_inherits i
+                      JOIN pg_catalog.pg_foreign_table f ON f.ftrelid = i.inhrelid
+                      JOIN pg_catalog.pg_foreign_server v ON v.oid = f.ftserver
+                     WHERE i.inhparent = c.oid) o;
+COMMENT ON VIEW index_table.index_tables IS 'index tables of this database, with their size in bytes (indexes included), or the servers that they are on';
 GRANT SELECT ON index_table.index_tables TO PUBLIC;
 
 CREATE VIEW index_table.partitions AS
@@ -31,6 +37,37 @@ CREATE VIEW index_table.partitions AS
       LEFT JOIN pg_catalog.pg_foreign_server s ON s.oid = f.ftserver;
 COMMENT ON VIEW index_table.partitions IS 'partitions of base tables with their live partition numbers; server where a partition is foreign';
 GRANT SELECT ON index_table.partitions TO PUBLIC;
+
+CREATE FUNCTION index_table.queue_lag(index_table regclass, OUT pending bigint, OUT lag interval)
+    AS 'MODULE_PATHNAME', 'index_table_queue_lag'
+    LANGUAGE C STABLE STRICT PARALLEL RESTRICTED;
+COMMENT ON FUNCTION index_table.queue_lag(regclass) IS 'internal: what index_table.stat shows of queues';
+
+CREATE VIEW index_table.global_indexes AS
+    SELECT r.oid::pg_catalog.regclass AS index, i.indrelid::pg_catalog.regclass AS base,
+           pg_catalog.pg_get_indexdef(r.oid) AS definition, COALESCE(x.indisunique, false) AS is_unique,
+           COALESCE(i.indisvalid AND x.indisvalid, false) AS is_built, x.indexrelid::pg_catalog.regclass AS tree,
+           s.oid::pg_catalog.regclass AS storage,
+           COALESCE(pg_catalog.pg_total_relation_size(s.oid), 0)
+           + COALESCE((SELECT sum(pg_catalog.pg_relation_size(c.relid))
+                         FROM pg_catalog.pg_partition_tree(r.oid) c WHERE c.isleaf), 0)::bigint AS bytes,
+           GREATEST(xc.reltuples, (SELECT sum(l.reltuples) FROM pg_catalog.pg_partition_tree(r.oid) c
+                                     JOIN pg_catalog.pg_class l ON l.oid = c.relid WHERE c.isleaf AND l.reltuples > 0), 0)::bigint AS entries,
+           pg_catalog.pg_stat_get_dead_tuples(s.oid) AS stale_entries,
+           GREATEST(pg_catalog.pg_stat_get_last_vacuum_time(s.oid),
+                    pg_catalog.pg_stat_get_last_autovacuum_time(s.oid)) AS last_sweep
+      FROM pg_catalog.pg_class r
+      JOIN pg_catalog.pg_am m ON m.oid = r.relam AND m.amname = 'global'
+      JOIN pg_catalog.pg_index i ON i.indexrelid = r.oid
+      LEFT JOIN pg_catalog.pg_class s
+             ON s.relnamespace = 'pg_toast'::pg_catalog.regnamespace
+            AND s.relname = 'index_table_global_' || r.oid
+      LEFT JOIN pg_catalog.pg_index x ON x.indrelid = s.oid
+      LEFT JOIN pg_catalog.pg_class xc ON xc.oid = x.indexrelid
+     WHERE r.relkind = 'I' AND NOT r.relispartition;
+COMMENT ON VIEW index_table.global_indexes IS
+    'indexes made by CREATE INDEX … USING global: the B-tree that has the entries, for amcheck and pageinspect; the relation whose VACUUM removes stale ones; is_built: it is complete, and queries use it; bytes: of all its parts; entries, and stale_entries since the last sweep (estimates, of PostgreSQL''s statistics); last_sweep, by whomever: NULL where none is known';
+GRANT SELECT ON index_table.global_indexes TO PUBLIC;
 
 CREATE VIEW index_table.stat AS
     SELECT d.index_table, d.base,
@@ -42,14 +79,22 @@ CREATE VIEW index_table.stat AS
              WHERE s.relid = ANY (p.relations))::bigint AS scans,
            (SELECT sum(s.idx_tup_read) FROM pg_catalog.pg_stat_all_indexes s
              WHERE s.relid = ANY (p.relations))::bigint AS entries_read,
-           (SELECT sum(pg_catalog.pg_total_relation_size(r))
-              FROM pg_catalog.unnest(p.relations) r)::bigint AS bytes
+           (SELECT sum(pg_catalog.pg_total_relation_size(r.oid))
+              FROM pg_catalog.pg_class r
+             WHERE r.oid = ANY (p.relations) AND r.relkind <> 'f')::bigint AS bytes,
+           q.pending, q.lag
       FROM index_table.definition d
       JOIN pg_catalog.pg_class t ON t.oid = d.index_table,
            LATERAL (SELECT CASE t.relkind WHEN 'r' THEN ARRAY[t.oid]
-                           ELSE ARRAY(SELECT relid FROM pg_catalog.pg_partition_tree(t.oid) WHERE isleaf) END AS relations) p;
+                           ELSE ARRAY(SELECT relid FROM pg_catalog.pg_partition_tree(t.oid) WHERE isleaf) END AS relations) p,
+           LATERAL index_table.queue_lag(d.index_table) q
+    UNION ALL
+    SELECT g.index, g.base, g.entries, g.stale_entries, pg_catalog.pg_stat_get_numscans(g.tree),
+           pg_catalog.pg_stat_get_tuples_returned(g.tree), g.bytes, NULL, NULL
+      FROM index_table.global_indexes g
+     WHERE g.is_built;
 COMMENT ON VIEW index_table.stat IS
-    'size and use of index tables: entries, and dead ones of partitions that are gone (estimates); scans of their indexes and entries read by them';
+    'size and use of index tables and global indexes: entries, and dead ones of partitions that are gone, of global indexes those of rows that VACUUM has removed, too (estimates); scans of their indexes and entries read by them; changes that are queued here, and for how long the oldest is that is not set aside (NULL: there is no queue)';
 GRANT SELECT ON index_table.stat TO PUBLIC;
 
 CREATE VIEW index_table.progress AS
@@ -77,7 +122,23 @@ CREATE VIEW index_table.progress AS
        AND l.classid = 'index_table.definition'::pg_catalog.regclass
        AND l.database = (SELECT d.oid FROM pg_catalog.pg_database d
                           WHERE d.datname = pg_catalog.current_database())
-       AND l.pid IS NOT NULL;
+       AND l.pid IS NOT NULL
+    UNION ALL
+    SELECT l.pid, i.indrelid::pg_catalog.regclass, i.indexrelid::pg_catalog.regclass,
+           CASE WHEN p.param10 = 1 THEN 'waiting for writers'
+                WHEN p.param10 = 2 AND p.param11 = 5 THEN 'loading entries'
+                WHEN p.param10 = 2 THEN 'scanning'
+                WHEN p.param10 = 7 THEN 'waiting for old snapshots'
+                ELSE 'initializing' END,
+           p.param15, p.param14, p.param13, GREATEST(p.param12, p.param13), NULL
+      FROM pg_catalog.pg_locks l
+      JOIN pg_catalog.pg_index i ON i.indexrelid = l.objid
+      LEFT JOIN pg_catalog.pg_stat_get_progress_info('CREATE INDEX') p
+             ON p.pid = l.pid AND p.datid = l.database AND p.relid = i.indrelid
+     WHERE l.locktype = 'object' AND l.granted AND l.objsubid = 4
+       AND l.classid = 'pg_catalog.pg_class'::pg_catalog.regclass
+       AND l.database = (SELECT d.oid FROM pg_catalog.pg_database d
+                          WHERE d.datname = pg_catalog.current_database());
 COMMENT ON VIEW index_table.progress IS
-    'running builds, verifications and repairs: phase, partitions and rows scanned, and their totals (rows_total is an estimate); remaining is what the scan will still take at its speed so far, without the indexes. An index table that is not committed yet shows as its OID';
+    'running builds, global indexes by CREATE INDEX CONCURRENTLY among them, verifications and repairs: phase, partitions and rows scanned, and their totals (rows_total is an estimate); remaining is what the scan will still take at its speed so far, without the indexes. An index table that is not committed yet shows as its OID';
 GRANT SELECT ON index_table.progress TO PUBLIC;

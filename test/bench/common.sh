@@ -64,13 +64,13 @@ in_order() {
     for ((i = 0; i < ${#names[@]}; i++)); do echo "${names[($1 + i) % ${#names[@]}]}"; done
 }
 
-# pgbench_median SCAN PROTOCOL CLIENTS SECONDS: what the client sees a transaction of
-# $work_dir/script.sql take, in microseconds, with index_table.enable_scan = SCAN
+# pgbench_median SCAN PROTOCOL CLIENTS SECONDS [ARGUMENT...]: what the client sees a transaction of
+# $work_dir/script.sql take, in microseconds, with index_table.enable_scan = SCAN; ARGUMENTs of pgbench
 pgbench_median() {
     local median
     rm -f "$work_dir"/log.*
     PGOPTIONS="$PGOPTIONS -c session_preload_libraries=index_table -c index_table.enable_scan=$1" \
-        pgbench -n -M "$2" -c "$3" -j "$3" -T "$4" -f "$work_dir/script.sql" \
+        pgbench -n -M "$2" -c "$3" -j "$3" -T "$4" "${@:5}" -f "$work_dir/script.sql" \
         -l --log-prefix="$work_dir/log" >"$work_dir/out" 2>&1 || { cat "$work_dir/out" >&2; return 1; }
     # The first transactions of a client fill its caches.
     median=$(awk '$2 > 4 { print $3 }' "$work_dir"/log.* | sort -n | awk '{ a[NR] = $1 } END { print NR ? a[int((NR + 1) / 2)] : "" }')

@@ -89,7 +89,7 @@ sub run_units
 	if ($stderr =~ /server closed the connection/)
 	{
 		sleep(1);
-		$node->poll_query_until('postgres', 'SELECT true');
+		wait_until_up($node);
 	}
 	return $failure;
 }

@@ -27,6 +27,10 @@ my %programs = (
 	RandomChanges => q{
 		my $schema = RandomChanges::generate((150000, 150020, 180000)[ $seed % 3 ]);
 		show($schema, map { RandomChanges::batch($schema, 15) } 1 .. 4);
+	},
+	RandomUpserts => q{
+		my $schema = RandomUpserts::generate((150000, 170000, 180000)[ $seed % 3 ], $seed, $seed, icu => 1);
+		show($schema, map { RandomUpserts::batch($schema, 12) } 1 .. 4);
 	});
 
 # The texts that one order of hashes makes, a digest a seed.

@@ -30,7 +30,7 @@ BEGIN
 	IF v % 10000 = 0 THEN PERFORM pg_sleep(0.1); END IF;
 	RETURN v;
 END \$\$;
-CREATE TABLE samples (LIKE index_table.progress);
+CREATE TABLE samples (LIKE index_table.progress, number bigint GENERATED ALWAYS AS IDENTITY);
 });
 my @tables = (
 	describe(name => 'big_by_name', base => 'big', key => ['b.name'], copies => [ 'id', 'v', 'tags' ], identity => 1),
@@ -247,17 +247,17 @@ is( $node->safe_psql('postgres', q{
 	 WHERE EXISTS (SELECT FROM index_table.lookup('big_by_slow', v))}),
 	'-1010 -1001 -1 2001 400001 500001 500002', 'what writers did is found');
 
-my @order = split /\n/, $node->safe_psql('postgres', 'SELECT phase FROM samples GROUP BY phase ORDER BY min(ctid)');
+my @order = split /\n/, $node->safe_psql('postgres', 'SELECT phase FROM samples GROUP BY phase ORDER BY min(number)');
 note("phases seen: @order");
 ok(@order >= 2, 'phases were seen');
 my $rank = "array_position(ARRAY['initializing', 'scanning', 'loading entries', 'building indexes', 'analyzing'], phase)";
-note($node->safe_psql('postgres', 'SELECT phase, min(partitions_done), max(partitions_done), min(rows_done), max(rows_done), min(ctid), max(ctid) FROM samples GROUP BY phase ORDER BY min(ctid)'));
+note($node->safe_psql('postgres', 'SELECT phase, min(partitions_done), max(partitions_done), min(rows_done), max(rows_done), min(number), max(number) FROM samples GROUP BY phase ORDER BY min(number)'));
 is($node->safe_psql('postgres', "SELECT count(*) FROM samples WHERE $rank IS NULL"), 0, 'phases have names');
 is( $node->safe_psql('postgres', qq{
 	SELECT format('%s %s %s after %s %s %s', phase, done, rows, phase0, done0, rows0)
 	  FROM (SELECT $rank, lag($rank) OVER w, rows_done, lag(rows_done) OVER w, partitions_done, lag(partitions_done) OVER w,
 	               phase, lag(phase) OVER w
-	          FROM samples WINDOW w AS (ORDER BY ctid)) s(rank, rank0, rows, rows0, done, done0, phase, phase0)
+	          FROM samples WINDOW w AS (ORDER BY number)) s(rank, rank0, rows, rows0, done, done0, phase, phase0)
 	 WHERE rank < rank0 OR (phase = phase0 AND (rows < rows0 OR done < done0))}), '', 'progress never goes back');
 is($node->safe_psql('postgres', "SELECT count(*) FROM samples WHERE phase <> 'initializing' AND (rows_done > rows_total OR partitions_done > partitions_total OR base <> 'big'::regclass)"),
 	0, 'nothing is beyond its total');

@@ -14,6 +14,7 @@ use FindBin;
 use lib "$FindBin::RealBin/lib";
 use Time::HiRes 'time';
 use IndexTableTest qw(new_node has_extension oracle_sql oracle_ok check_storage quote_literal sections);
+use RandomGlobals;
 use RandomQueries;
 use RandomStatements;
 use RandomTables qw(chance pick);
@@ -36,7 +37,7 @@ my $version = $node->safe_psql('postgres', 'SHOW server_version_num');
 my $directory = PostgreSQL::Test::Utils::tempdir();
 my $preload = 'session_preload_libraries=index_table';
 
-my %count = map { $_ => 0 } qw(queries explained scans through only further all recomputed failing skipped rows probes failing_probes);
+my %count = map { $_ => 0 } qw(queries explained scans through global nearest only further all recomputed failing skipped rows probes failing_probes);
 my $failures = 0;
 
 # --- Running ------------------------------------------------------------------------
@@ -63,7 +64,7 @@ sub run_psql
 	if ($stderr =~ /server closed the connection|connection to server was lost/)
 	{
 		sleep(1);
-		$node->poll_query_until('postgres', 'SELECT true');
+		wait_until_up($node);
 	}
 	return ($stdout, $stderr);
 }
@@ -72,7 +73,7 @@ sub set_up
 {
 	my ($db, $schema) = @_;
 	$node->safe_psql('postgres', "CREATE DATABASE $db");
-	my $sql = $schema->{setup} . oracle_sql(@{ $schema->{tables} }) . $schema->{finish};
+	my $sql = $schema->{setup} . oracle_sql(@{ $schema->{tables} }) . $schema->{finish} . global_sql($db);
 	my $path = write_file("$directory/setup.sql", $sql);
 	my ($stdout, $stderr) = run_psql($db, $path, '-v', 'ON_ERROR_STOP=1');
 	return $stderr if $stderr =~ /ERROR|FATAL/;
@@ -191,6 +192,8 @@ sub compare
 		$count{explained}++ if $plan ne '';
 		$count{scans}++ if $plan =~ /Custom Scan \(/;
 		$count{through}++ if $plan =~ /Custom Scan \(Index Table Scan/;
+		$count{global}++ if $plan =~ /Global Index: /;
+		$count{nearest}++ if $plan =~ /Order By: /;
 		$count{only}++ if $plan =~ /Custom Scan \(Index Table Only/;
 		$count{further}++ if $plan =~ /^ *Index: /m;
 		$count{recomputed}++ if $plan =~ /Entries From: base table/;
@@ -502,6 +505,8 @@ if ($parts{rest})
 	cmp_ok($count{scans}, '>', $count{explained} / 3, 'index tables were used');
 	cmp_ok($count{through}, '>', $count{explained} / 10, 'rows were found through entries');
 	cmp_ok($count{only}, '>', $count{explained} / 100, 'entries alone were read');
+	cmp_ok($count{global}, '>', $count{explained} / 100, 'global indexes were read');
+	cmp_ok($count{nearest}, '>', 0, 'distances were used') if $features{pg_trgm} && $features{btree_gist};
 	cmp_ok($count{further}, '>', $count{explained} / 100, q(owners' indexes were used));
 }
 cmp_ok($count{failing}, '<', $count{queries} / 20, 'few queries fail');

@@ -1,5 +1,6 @@
 # Thousands of random UPDATEs, DELETEs, MERGEs and locking SELECTs, each in two databases that hold the
-# same: in one they find their rows through index tables, in the other they do not. Equal must be: the
+# same: in one they find their rows through index tables and global indexes, of B-trees and of other
+# methods, in the other they do not. Equal must be: the
 # rows they return, their number, errors, what triggers saw, and what every table holds afterwards.
 #
 #   CHANGES_SEED      repeats a run
@@ -13,8 +14,9 @@ use warnings;
 use FindBin;
 use lib "$FindBin::RealBin/lib";
 use Time::HiRes 'time';
-use IndexTableTest qw(new_node oracle_sql check_storage sections);
+use IndexTableTest qw(run_sides new_node oracle_sql check_storage sections);
 use RandomChanges;
+use RandomGlobals;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -36,7 +38,7 @@ $node->safe_psql('postgres', 'CREATE ROLE changes_reader; CREATE ROLE changes_co
 
 my @sides = qw(through native);
 my (%count, %explained, %switched, $failures);
-$count{$_} = 0 foreach qw(statements failing first_of_errors rows logged);
+$count{$_} = 0 foreach qw(statements failing first_of_errors rows logged global);
 $failures = 0;
 
 # --- Running ------------------------------------------------------------------------
@@ -50,31 +52,19 @@ sub write_file
 	return $path;
 }
 
-# Runs a script with psql on both sides at once; returns what each printed.
+# Runs a script on both sides at once; returns what each printed.
 sub run_both
 {
 	my ($name, $text, @options) = @_;
-	my $path = write_file("$directory/$name.sql", $text);
-	local $ENV{PGOPTIONS} = '-c session_preload_libraries=index_table';
-	my %run;
+	my %sides;
 	foreach my $side (@sides)
 	{
 		my $through = $side eq 'through';
-		my $run = $run{$side} = { stdout => '', stderr => '' };
-		$run->{psql} = IPC::Run::start(
-			[
-				'psql', '-XAtq', @options, '-v', "held=held_by_$side", '-v', 'through=' . ($through ? 'true' : 'false'), '-v', 'force=' . ($through ? 'force' : 'off'), '-v', 'on=' . ($through ? 'on' : 'off'),
-				'-d', $node->connstr($side), '-f', $path
-			],
-			'<', \'', '>', \$run->{stdout}, '2>', \$run->{stderr}, IPC::Run::timeout(900));
+		$sides{$side} = {
+			database => $side, settings => '-c session_preload_libraries=index_table',
+			options => [ @options, map { ('-v', $_) } "held=held_by_$side", 'through=' . ($through ? 'true' : 'false'), 'force=' . ($through ? 'force' : 'off'), 'on=' . ($through ? 'on' : 'off') ] };
 	}
-	$run{$_}{psql}->finish foreach @sides;
-	if (grep { $run{$_}{stderr} =~ /server closed the connection|connection to server was lost/ } @sides)
-	{
-		sleep(1);
-		$node->poll_query_until('postgres', 'SELECT true');
-	}
-	return \%run;
+	return run_sides($node, write_file("$directory/$name.sql", $text), %sides);
 }
 
 # The script of steps.
@@ -173,6 +163,7 @@ sub compare
 			if ($plan ne '')
 			{
 				$explained{ $step->{kind} }++;
+				$count{global}++ if $plan =~ /Global Index: /;
 				$switched{ $step->{kind} }++ if $plan =~ /Index Table Row Switch/;
 			}
 			my ($internal) = grep { /ERROR:\s+XX/ } @{ $said{through}{"$number plan"} // [] };
@@ -211,7 +202,7 @@ foreach my $number (1 .. $schemas)
 	my $start = time();
 	$node->safe_psql('postgres', "CREATE DATABASE $_") foreach @sides;
 	my $schema = RandomChanges::generate($version);
-	my $setup = $schema->{setup} . oracle_sql(@{ $schema->{tables} }) . "GRANT USAGE ON SCHEMA public TO PUBLIC;\n";
+	my $setup = $schema->{setup} . oracle_sql(@{ $schema->{tables} }) . "GRANT USAGE ON SCHEMA public TO PUBLIC;\n" . global_sql("$seed $number");
 	my $run = run_both('setup', $setup, '-v', 'ON_ERROR_STOP=1');
 	my $good = is($run->{through}{stderr} . $run->{native}{stderr}, '', "$name: set up");
 	my $done = 0;
@@ -250,6 +241,7 @@ diag(join(', ', map { "$count{$_} $_" } sort keys %count)) if $total != 5000 || 
 cmp_ok($count{failing}, '<', $count{statements} / 4, 'few statements fail');
 cmp_ok($count{first_of_errors}, '<', $count{statements} / 20, 'few fail differently');
 cmp_ok($count{logged}, '>', $count{statements} / 2, 'triggers were fired');
+cmp_ok($count{global}, '>', 0, 'some through global indexes');
 cmp_ok($switched{$_} // 0, '>', $explained{$_} / 3, "$_: rows were found through index tables") foreach qw(update delete merge lock cte prepared);
 
 $node->stop;

@@ -43,6 +43,10 @@ my %index_tables = (
 		describe(name => 'people_by_email', base => 'people', key => ['b.email'], copies => ['id'], identity => 1, is_unique => 1),
 		describe(name => 'people_by_town', base => 'people', key => ['b.town'], copies => ['id'], identity => 1)
 	],
+	'docs/deferred.md' => [
+		describe(name => 'events_by_device', base => 'events', key => ['b.device'], copies => [ 'id', 'day' ], identity => 2),
+		describe(name => 'archive_by_device', base => 'archive', key => ['b.device'], copies => [ 'id', 'day' ], identity => 2)
+	],
 	'docs/operations.md' => [@of_readme]);
 
 my $node = new_node('documents', conf => "client_min_messages = notice\n");
@@ -74,9 +78,10 @@ sub script_of
 			next if $1 eq 'sh' && ($document eq 'README.md' || $other);
 			$script .= "\\echo @@ $document:$part->{line}\n\\set ON_ERROR_STOP @{[ expects_error($document, $part) ? 'off' : 'on' ]}\n" . command_of($part, $database);
 		}
-		elsif ($part->{kind} eq 'code' && !$part->{skipped} && $part->{language} ne 'ini')
+		# Ruby is run by 052_clients.pl.
+		elsif ($part->{kind} eq 'code' && !$part->{skipped} && $part->{language} !~ /^(ini|ruby)$/)
 		{
-			fail("$document, line $part->{line}: examples are sql, sh, ini or text, not '$part->{language}'");
+			fail("$document, line $part->{line}: examples are sql, sh, ini, ruby or text, not '$part->{language}'");
 		}
 		$block = $part->{kind} eq 'code' && $part->{language} ne 'text' ? $part : undef;
 	}

@@ -16,12 +16,13 @@ use strict;
 use warnings;
 
 use Exporter 'import';
+use Time::HiRes 'sleep';
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-our @EXPORT = qw(new_node describe oracle_sql oracle_ok check_storage storage_problems has_extension sqlstate quote_literal start_session end_session
-	start_command end_command varied_tables_sql sections
+our @EXPORT = qw(new_node describe oracle_sql oracle_ok check_storage storage_problems await_reinitialization has_extension sqlstate quote_literal start_session end_session
+	start_command end_command varied_tables_sql sections run_sides
 	gate_sql hold_lock release_lock shut_gate lock_table kill_backend wait_until_up);
 
 # A running server; options are those of PostgreSQL::Test::Cluster::init, and conf => more settings,
@@ -143,17 +144,41 @@ sub kill_backend
 {
 	my ($node, $condition) = @_;
 	my $pid = $node->safe_psql('postgres', "SELECT pid FROM pg_stat_activity WHERE $condition AND pid <> pg_backend_pid() AND backend_type = 'client backend'");
+	my $log = -s $node->logfile;
 	$pid =~ /^\d+$/ && kill 'KILL', $pid or die "not one backend where $condition: $pid";
+	await_reinitialization($node, $log);
 	return;
 }
 
-# A postmaster needs a moment to see that it must begin again.
+# Waits, a minute at most, until a server whose backend was killed has noticed: before that it seems
+# to be up. The log is looked at from a byte on.
+sub await_reinitialization
+{
+	my ($node, $log) = @_;
+	foreach (1 .. 600)
+	{
+		last if slurp_file($node->logfile, $log) =~ /reinitializing/;
+		sleep(0.1);
+	}
+	return;
+}
+
+# A postmaster needs a moment to see that it must begin again. Nothing is written to a psql that is
+# sent away, which fails at random.
 sub wait_until_up
 {
 	my (@nodes) = @_;
 	foreach my $node (@nodes)
 	{
-		$node->poll_query_until('postgres', 'SELECT true') or die 'a server is gone';
+		my $is_up;
+		foreach (1 .. 10 * $PostgreSQL::Test::Utils::timeout_default)
+		{
+			my ($output, $errors) = ('', '');
+			$is_up = IPC::Run::run([ 'psql', '-XAtq', '-d', $node->connstr('postgres'), '-c', 'SELECT true' ], '<', \'', '>', \$output, '2>', \$errors);
+			last if $is_up;
+			sleep(0.1);
+		}
+		die 'a server is gone' unless $is_up;
 	}
 	return;
 }
@@ -405,6 +430,28 @@ sub sqlstate
 	my ($node, $db, $sql) = @_;
 	my ($result, $stdout, $stderr) = $node->psql($db, "\\set VERBOSITY verbose\n$sql");
 	return $stderr =~ /ERROR:\s+(\w{5}: [^\n]*)/ ? $1 : $stderr;
+}
+
+# Runs a script with psql for several sides at once, each { database, options => of psql, settings => PGOPTIONS }. Returns
+# what each printed: { stdout, stderr }. A server that has crashed is up again then.
+sub run_sides
+{
+	my ($node, $path, %sides) = @_;
+	my %run;
+	foreach my $side (sort keys %sides)
+	{
+		local $ENV{PGOPTIONS} = $sides{$side}{settings};
+		my $run = $run{$side} = { stdout => '', stderr => '' };
+		$run->{psql} = IPC::Run::start([ 'psql', '-XAtq', @{ $sides{$side}{options} }, '-d', $node->connstr($sides{$side}{database}), '-f', $path ],
+			'<', \'', '>', \$run->{stdout}, '2>', \$run->{stderr}, IPC::Run::timeout(900));
+	}
+	$_->{psql}->finish foreach values %run;
+	if (grep { $_->{stderr} =~ /server closed the connection|connection to server was lost/ } values %run)
+	{
+		sleep(1);
+		wait_until_up($node);
+	}
+	return \%run;
 }
 
 # Starts a session that executes SQL, and goes on.

@@ -581,6 +581,9 @@ sub merge
 	{
 		my $if = chance(0.6) ? ' AND ' . pick("$t.b > " . number(8), "$v < 6", "$t.n % 2 = 0", "$t.k IS NOT NULL", "$v <> $t.b", "EXISTS (SELECT FROM s x WHERE x.u = $t.k)") : '';
 		push @actions, "WHEN MATCHED$if THEN " . pick('UPDATE SET ' . assignments($schema, $t, $v, $text), 'UPDATE SET ' . assignments($schema, $t, $v, $text), 'DELETE', 'DO NOTHING');
+		# PostgreSQL itself takes the columns of one for those of another, and may crash.
+		my $assigns = qr/\(a, b\) = \(SELECT/;
+		$actions[-1] = "WHEN MATCHED$if THEN DO NOTHING" if (grep { $_ =~ $assigns } @actions) > 1 && $actions[-1] =~ $assigns;
 		last unless $if;
 	}
 	if (chance(0.55))

@@ -238,7 +238,8 @@ sub generate
 		bases => \@bases,
 		partitioned => \@partitioned,
 		common => \@common,
-		tables => \@tables
+		tables => \@tables,
+		has_distances => $features{pg_trgm} && $features{btree_gist}
 	};
 }
 
@@ -707,6 +708,19 @@ sub equal_prefix_query
 	return ($sql . ' ORDER BY ' . on('me', $parts[1]{sql}) . direction() . limit(), 'rows');
 }
 
+# The nearest rows, by what btree_gist and pg_trgm know to measure. Rows of the same distance come in
+# any order, so only distances are shown.
+sub nearest_query
+{
+	my ($schema, $base) = @_;
+	my @possible = grep { $_->{type} =~ /^(integer|bigint|double precision|date|text)$/ && !$_->{caseless} && !$_->{is_long} } @{ $base->{operands} };
+	return ordered_query($schema, $base) unless $schema->{has_distances} && @possible;
+	my @columns = grep { $_->{sql} =~ /^b\.\w+$/ } @possible;
+	my $operand = @columns && chance(0.8) ? pick(@columns) : pick(@possible);
+	my $distance = on('me', $operand->{sql}) . ' <-> ' . pick(@{ $operand->{values} }) . "::$operand->{type}";
+	return ("SELECT $distance FROM $base->{name} me" . (chance(0.5) ? where('me', $base, 1) : '') . " ORDER BY $distance LIMIT " . (1 + int(rand(40))), 'rows');
+}
+
 sub digest
 {
 	my ($sql) = @_;
@@ -978,6 +992,7 @@ my @queries = (
 	(\&ordered_query) x 8,
 	(\&key_order_query) x 8,
 	(\&equal_prefix_query) x 4,
+	(\&nearest_query) x 4,
 	(\&join_query) x 14,
 	(\&other_join_query) x 8,
 	(\&lateral_query) x 5,

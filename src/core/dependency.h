@@ -1,0 +1,24 @@
+// What pg_depend says an object depends on.
+#pragma once
+
+#include "pg.h"
+
+namespace index_table {
+
+// Calls visit(depend, tuple, form) for each row of an object; `depend` is open in mode `lock`.
+template <typename Visit>
+void ForEachDependency(Oid class_id, Oid object, LOCKMODE lock, Visit visit) {
+    Relation depend = table_open(DependRelationId, lock);
+    ScanKeyData keys[2];
+    ScanKeyInit(&keys[0], Anum_pg_depend_classid, BTEqualStrategyNumber, F_OIDEQ,
+                ObjectIdGetDatum(class_id));
+    ScanKeyInit(&keys[1], Anum_pg_depend_objid, BTEqualStrategyNumber, F_OIDEQ,
+                ObjectIdGetDatum(object));
+    SysScanDesc scan = systable_beginscan(depend, DependDependerIndexId, true, nullptr, 2, keys);
+    while (HeapTuple tuple = systable_getnext(scan))
+        visit(depend, tuple, reinterpret_cast<Form_pg_depend>(GETSTRUCT(tuple)));
+    systable_endscan(scan);
+    table_close(depend, lock);
+}
+
+} // namespace index_table

@@ -1,0 +1,153 @@
+#include "deferred/queue.h"
+
+#include "core/public.h"
+#include "deferred/pack_reader.h"
+#include "maintenance/public.h"
+
+namespace index_table {
+namespace {
+
+char *ColumnList(const IndexTable *table) {
+    StringInfoData sql;
+    initStringInfo(&sql);
+    appendStringInfoString(
+        &sql, "part smallint NOT NULL, queued_at timestamptz NOT NULL, changes integer NOT NULL, "
+              "keys bytea, error text, tries integer, retry_at timestamptz");
+    Relation base = relation_open(table->base, AccessShareLock);
+    for (int i = 0; i < table->identity_count; i++) {
+        Form_pg_attribute att =
+            TupleDescAttr(RelationGetDescr(base), table->identity[i].base_attno - 1);
+        appendStringInfo(&sql, ", identity_%d %s[]", i + 1, QualifiedTypeName(att->atttypid));
+        if (OidIsValid(att->attcollation))
+            appendStringInfo(&sql, " COLLATE %s", generate_collation_name(att->attcollation));
+        if (!OidIsValid(get_array_type(att->atttypid)))
+            ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+                            errmsg("identity column \"%s\" of \"%s\" has type %s, of which there "
+                                   "are no arrays",
+                                   NameStr(att->attname), RelationGetRelationName(base),
+                                   format_type_be(att->atttypid)),
+                            errhint("Use maintenance => 'immediate'.")));
+    }
+    relation_close(base, AccessShareLock);
+    return sql.data;
+}
+
+char *ChooseName(Oid schema, const char *table, const char *label) {
+    return quote_qualified_identifier(get_namespace_name(schema),
+                                      ChooseRelationName(table, nullptr, label, schema, false));
+}
+
+// It goes with the index table, and not without it.
+void Attach(Oid queue, Oid index_table) {
+    ObjectAddress self, owner;
+    ObjectAddressSet(self, RelationRelationId, queue);
+    ObjectAddressSet(owner, RelationRelationId, index_table);
+    recordDependencyOn(&self, &owner, DEPENDENCY_INTERNAL);
+    CommandCounterIncrement();
+}
+
+bool IsAttached(Oid queue, Oid index_table) {
+    bool found = false;
+    ForEachDependency(RelationRelationId, queue, AccessShareLock,
+                      [&](Relation, HeapTuple, Form_pg_depend form) {
+                          found = found || (form->refclassid == RelationRelationId &&
+                                            form->refobjid == index_table &&
+                                            form->deptype == DEPENDENCY_INTERNAL);
+                      });
+    return found;
+}
+
+} // namespace
+
+void AdoptQueue(const IndexTable *table) {
+    if (FindQueue(table) && !IsAttached(table->queue, table->relid))
+        Attach(table->queue, table->relid);
+}
+
+Oid CreateQueue(const IndexTable *table) {
+    Assert(IsInOwnerOf(table->relid));
+    Oid schema = get_rel_namespace(table->relid);
+    List *storage = StorageOf(table->relid, NoLock);
+    const char *persistence =
+        get_rel_persistence(linitial_oid(storage)) == RELPERSISTENCE_UNLOGGED ? "UNLOGGED " : "";
+    char *name = ChooseRelationName(get_rel_name(table->relid), nullptr, "queue", schema, false);
+    char *qualified = quote_qualified_identifier(get_namespace_name(schema), name);
+    RunStatement(
+        psprintf("CREATE TABLE %s (%s) PARTITION BY LIST (part)", qualified, ColumnList(table)));
+    for (int i = 1; i <= kQueueParts; i++)
+        // Packs of short identities stay where they are.
+        RunStatement(psprintf("CREATE %sTABLE %s PARTITION OF %s FOR VALUES IN (%d) USING heap "
+                              "WITH (toast_tuple_target = 8160)",
+                              persistence, ChooseName(schema, name, psprintf("%d", i)), qualified,
+                              i));
+    Oid queue = get_relname_relid(name, schema);
+    ForgetEmptied(queue); // what had these numbers before may have been dropped unseen
+    Attach(queue, table->relid);
+    RunStatement(psprintf("COMMENT ON TABLE %s IS %s", qualified,
+                          quote_literal_cstr("changed rows, for the deferred maintenance of an "
+                                             "index table")));
+    RevokeDefaultPrivileges(queue);
+    CreateGuard(queue);
+    RequestDrainWorker();
+    return queue;
+}
+
+void DropQueue(Oid index_table, Oid queue) {
+    if (!OidIsValid(queue) || !SearchSysCacheExists1(RELOID, ObjectIdGetDatum(queue)) ||
+        !IsAttached(queue, index_table))
+        return;
+    LockRelationOid(queue, AccessExclusiveLock);
+    find_all_inheritors(queue, AccessExclusiveLock, nullptr);
+    ForgetEmptied(queue);
+    // Else it could go with the index table only.
+    deleteDependencyRecordsFor(RelationRelationId, queue, true);
+    CommandCounterIncrement();
+    ObjectAddress address;
+    ObjectAddressSet(address, RelationRelationId, queue);
+    performDeletion(&address, DROP_RESTRICT, PERFORM_DELETION_INTERNAL);
+}
+
+void EnsureQueue(const IndexTable *table) {
+    Assert(IsLocked(table->base, ShareRowExclusiveLock) && IsInOwnerOf(table->relid));
+    if (!LacksQueue(table))
+        return;
+    LockRelationOid(table->relid, AccessExclusiveLock);
+    DropQueue(table->relid, table->queue); // one that does not fit
+    SetMaintenance(table->relid, true, CreateQueue(table));
+}
+
+void RenewQueue(const IndexTable *table) {
+    Assert(IsLocked(table->base, AccessExclusiveLock) && IsInOwnerOf(table->relid));
+    SetMaintenance(table->relid, true, InvalidOid);
+    DropQueue(table->relid, table->queue);
+    SetMaintenance(table->relid, true, CreateQueue(table));
+}
+
+void ClearQueue(const IndexTable *table) {
+    Assert(IsLocked(table->base, ShareRowExclusiveLock));
+    PackReader reader;
+    Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
+    LockPart(table->relid, LockedPart::Drain, ExclusiveLock);
+    if (OpenPackReader(&reader, table, snapshot, RowExclusiveLock)) {
+        ForEachPack(&reader, [&](const Pack &pack) {
+            simple_heap_delete(reader.parts[pack.part], &pack.slot->tts_tid);
+            return true;
+        });
+        ClosePackReader(&reader);
+    }
+    UnregisterSnapshot(snapshot);
+}
+
+void CheckMayQueue(const IndexTable *table) {
+    if (table->identity_is_unique)
+        return;
+    ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+                    errmsg("an index table of \"%s\" cannot be maintained deferred",
+                           get_rel_name(table->base)),
+                    errdetail("No primary key or unique constraint of \"%s\" over NOT NULL columns "
+                              "consists of its identity.",
+                              get_rel_name(table->base)),
+                    errhint("Find rows by such columns: identity => 'column, column'.")));
+}
+
+} // namespace index_table

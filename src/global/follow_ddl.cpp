@@ -1,0 +1,349 @@
+#include "global/follow_ddl.h"
+
+#include "core/public.h"
+#include "global/child_index.h"
+#include "global/online_build.h"
+#include "global/parts.h"
+#include "global/storage.h"
+#include "global/sweep.h"
+
+namespace index_table {
+namespace {
+
+bool IsRoot(Oid index) {
+    return get_rel_relkind(index) == RELKIND_PARTITIONED_INDEX && !get_rel_relispartition(index) &&
+           AccessMethodOf(index) == GlobalMethod();
+}
+
+// The table of what is attached: a table, or an index of one.
+Oid TableOf(Oid relid) {
+    char kind = get_rel_relkind(relid);
+    return kind == RELKIND_INDEX || kind == RELKIND_PARTITIONED_INDEX
+               ? IndexGetRelation(relid, true)
+               : relid;
+}
+
+// The command of this transaction that has made a row of a catalog; nothing where it is older.
+std::optional<CommandId> CommandOf(HeapTuple tuple) {
+    if (!HeapTupleIsValid(tuple) ||
+        !TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(tuple->t_data)))
+        return std::nullopt;
+    return HeapTupleHeaderGetCmin(tuple->t_data);
+}
+
+// Since when a table is a partition of what it is directly a partition of.
+std::optional<CommandId> CommandOfAttach(Oid partition) {
+    Relation inherits = table_open(InheritsRelationId, AccessShareLock);
+    ScanKeyData key;
+    ScanKeyInit(&key, Anum_pg_inherits_inhrelid, BTEqualStrategyNumber, F_OIDEQ,
+                ObjectIdGetDatum(partition));
+    SysScanDesc scan =
+        systable_beginscan(inherits, InheritsRelidSeqnoIndexId, true, nullptr, 1, &key);
+    std::optional<CommandId> command = CommandOf(systable_getnext(scan));
+    systable_endscan(scan);
+    table_close(inherits, AccessShareLock);
+    return command;
+}
+
+// ATTACH makes the indexes that are missing after it has made a table a partition, and those have
+// entered its rows. Others come as they were, maybe part of the same global index not long ago.
+bool IsMadeByAttach(Oid child, Oid attached) {
+    HeapTuple tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(child));
+    std::optional<CommandId> made = CommandOf(tuple);
+    if (HeapTupleIsValid(tuple))
+        ReleaseSysCache(tuple);
+    std::optional<CommandId> since = CommandOfAttach(attached);
+    return made && since && *made >= *since;
+}
+
+// Children that have been attached as they were enter the rows of their partitions.
+void EnterAttached(Oid root, Oid attached) {
+    ListCell *cell;
+    foreach (cell, find_all_inheritors(attached, NoLock, nullptr)) {
+        if (get_rel_relkind(lfirst_oid(cell)) != RELKIND_RELATION)
+            continue;
+        Relation leaf = table_open(lfirst_oid(cell), AccessShareLock);
+        ListCell *index_cell;
+        foreach (index_cell, RelationGetIndexList(leaf)) {
+            Oid oid = lfirst_oid(index_cell);
+            if (AccessMethodOf(oid) != GlobalMethod())
+                continue;
+            Relation child = index_open(oid, AccessShareLock);
+            bool enters = RootIndexOf(child) == root && !IsMadeByAttach(oid, attached);
+            char persistence = child->rd_rel->relpersistence;
+            index_close(child, NoLock);
+            if (enters)
+                compat::ReindexIndex(oid, persistence);
+        }
+        table_close(leaf, NoLock);
+    }
+    DropFormerStorages(root);
+}
+
+// What has a tree. One that is not complete, because an online build goes on or was interrupted,
+// takes entries, too; where somebody has made its root valid it is built anew.
+void FollowIndexWithTree(const GlobalIndex &index, Oid base, Oid attached) {
+    bool is_valid = get_index_isvalid(index.root);
+    if (is_valid && !IsComplete(index) && !IsBeingBuilt(index.root)) {
+        find_all_inheritors(base, ShareLock, nullptr);
+        RebuildGlobalIndex(index.root);
+        return;
+    }
+    if (is_valid && IsComplete(index) && !IsInPlace(index.root)) {
+        find_all_inheritors(base, ShareLock, nullptr);
+        MoveTree(index.root);
+    }
+    if (OidIsValid(attached))
+        EnterAttached(index.root, attached);
+}
+
+// Builds those of a table's global indexes that have no tree, and looks after the others.
+void CompleteIndexesOf(Oid base_oid, Oid attached) {
+    if (get_rel_relkind(base_oid) != RELKIND_PARTITIONED_TABLE)
+        return;
+    Relation base = table_open(base_oid, AccessShareLock);
+    ListCell *cell;
+    foreach (cell, RelationGetIndexList(base)) {
+        Oid root = lfirst_oid(cell);
+        if (!IsRoot(root))
+            continue;
+        if (std::optional<GlobalIndex> index = FindGlobalIndex(root)) {
+            FollowIndexWithTree(*index, base_oid, attached);
+        } else if (get_index_isvalid(root)) {
+            find_all_inheritors(base_oid, ShareLock, nullptr);
+            BuildGlobalIndex(root);
+        }
+    }
+    table_close(base, NoLock);
+}
+
+// The entries of a leaf are about to be stale.
+void ReportLeavingLeaf(Oid partition) {
+    Relation rel = try_relation_open(partition, AccessShareLock);
+    if (!rel)
+        return;
+    ListCell *cell;
+    foreach (cell, RelationGetIndexList(rel)) {
+        if (AccessMethodOf(lfirst_oid(cell)) != GlobalMethod())
+            continue;
+        Relation child = index_open(lfirst_oid(cell), AccessShareLock);
+        Oid oid = GetChildState(child)->storage;
+        Relation storage = OidIsValid(oid) ? try_relation_open(oid, AccessShareLock) : nullptr;
+        if (storage) {
+            if (IsStorage(storage))
+                ReportStale(storage, static_cast<int64>(Max(rel->rd_rel->reltuples, 0)));
+            relation_close(storage, AccessShareLock);
+        }
+        index_close(child, AccessShareLock);
+    }
+    relation_close(rel, AccessShareLock);
+}
+
+// The relation that REINDEX INDEX or TABLE names; InvalidOid: another form.
+Oid ReindexedRelation(const ReindexStmt *statement) {
+    return statement->relation && (statement->kind == REINDEX_OBJECT_INDEX ||
+                                   statement->kind == REINDEX_OBJECT_TABLE)
+               ? RangeVarGetRelid(statement->relation, NoLock, true)
+               : InvalidOid;
+}
+
+// Nobody who writes to the indexed table would be locked out.
+void RefuseReindexOfStorage(Oid relid) {
+    bool is_index = get_rel_relkind(relid) == RELKIND_INDEX;
+    Oid method = AccessMethodOf(is_index ? IndexGetRelation(relid, true) : relid);
+    if (OidIsValid(method) && method == get_table_am_oid(kStorageMethod, true))
+        ereport(ERROR,
+                (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+                 errmsg("cannot reindex \"%s\", which stores a global index", get_rel_name(relid)),
+                 errhint("REINDEX the global index.")));
+}
+
+[[noreturn]] void RaiseConcurrent() {
+    ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+                    errmsg("cannot reindex global indexes concurrently"),
+                    errhint("Use REINDEX without CONCURRENTLY for them, and CONCURRENTLY for other "
+                            "indexes one by one.")));
+}
+
+// Calls look() with a row of a catalog that has just been made, which no snapshot sees yet; false
+// where there is none, or look() says so.
+template <typename Form, typename Look>
+bool LookAtNew(Oid catalog, Oid index, AttrNumber column, Oid object, Look look) {
+    Relation rel = table_open(catalog, AccessShareLock);
+    ScanKeyData key;
+    ScanKeyInit(&key, column, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(object));
+    SysScanDesc scan = systable_beginscan(rel, index, true, SnapshotSelf, 1, &key);
+    HeapTuple tuple = systable_getnext(scan);
+    bool found = HeapTupleIsValid(tuple) && look(reinterpret_cast<Form>(GETSTRUCT(tuple)));
+    systable_endscan(scan);
+    table_close(rel, AccessShareLock);
+    return found;
+}
+
+void RefuseWhileBuilt(Oid root) {
+    if (IsBeingBuilt(root))
+        ereport(ERROR, (errcode(ERRCODE_OBJECT_IN_USE),
+                        errmsg("global index \"%s\" is being built", get_rel_name(root)),
+                        errhint("Wait until CREATE INDEX CONCURRENTLY is over; the view "
+                                "index_table.progress shows how far it is.")));
+}
+
+bool IsConcurrent(const ReindexStmt *statement) {
+    ListCell *cell;
+    bool concurrent = false;
+    foreach (cell, statement->params) {
+        DefElem *option = lfirst_node(DefElem, cell);
+        if (strcmp(option->defname, "concurrently") == 0)
+            concurrent = defGetBoolean(option);
+    }
+    return concurrent;
+}
+
+bool HasGlobal(Oid relid) {
+    if (get_rel_relkind(relid) == RELKIND_INDEX ||
+        get_rel_relkind(relid) == RELKIND_PARTITIONED_INDEX)
+        return AccessMethodOf(relid) == GlobalMethod();
+    Relation rel = try_relation_open(relid, AccessShareLock);
+    if (!rel)
+        return false;
+    bool found = false;
+    ListCell *cell;
+    foreach (cell, RelationGetIndexList(rel))
+        found = found || AccessMethodOf(lfirst_oid(cell)) == GlobalMethod();
+    relation_close(rel, NoLock);
+    return found;
+}
+
+// Whether a partition, at any level, has one that its table need not have.
+bool HasGlobalBelow(Oid relid) {
+    ListCell *cell;
+    foreach (cell, find_all_inheritors(relid, NoLock, nullptr))
+        if (HasGlobal(lfirst_oid(cell)))
+            return true;
+    return false;
+}
+
+// Of a schema, or, InvalidOid, of the database.
+bool HasGlobalIn(Oid schema) {
+    Relation classes = table_open(RelationRelationId, AccessShareLock);
+    SysScanDesc scan = systable_beginscan(classes, InvalidOid, false, nullptr, 0, nullptr);
+    bool found = false;
+    for (HeapTuple tuple; !found && HeapTupleIsValid(tuple = systable_getnext(scan));) {
+        auto *form = reinterpret_cast<Form_pg_class>(GETSTRUCT(tuple));
+        found = form->relam == GlobalMethod() && form->relkind == RELKIND_INDEX &&
+                (!OidIsValid(schema) || form->relnamespace == schema);
+    }
+    systable_endscan(scan);
+    table_close(classes, AccessShareLock);
+    return found;
+}
+
+// PostgreSQL would not know before it has made copies of other indexes, and would leave them.
+void RefuseConcurrentReindex(const ReindexStmt *statement, Oid relid) {
+    if (!IsConcurrent(statement))
+        return;
+    bool has_global = false;
+    if (OidIsValid(relid))
+        has_global = HasGlobalBelow(relid);
+    else if (statement->kind == REINDEX_OBJECT_DATABASE)
+        has_global = HasGlobalIn(InvalidOid);
+    else if (statement->kind == REINDEX_OBJECT_SCHEMA)
+        if (Oid schema = get_namespace_oid(statement->name, true); OidIsValid(schema))
+            has_global = HasGlobalIn(schema);
+    if (has_global)
+        RaiseConcurrent();
+}
+
+} // namespace
+
+void CompleteGlobalIndexes(Oid relid, Oid attached) {
+    if (!OidIsValid(relid) || !OidIsValid(GlobalMethod()))
+        return;
+    if (IsBinaryUpgrade)
+        return;
+    attached = OidIsValid(attached) ? TableOf(attached) : InvalidOid;
+    Oid table = TableOf(relid);
+    CompleteIndexesOf(table, attached);
+    ListCell *cell;
+    foreach (cell, get_partition_ancestors(table))
+        CompleteIndexesOf(lfirst_oid(cell), attached);
+}
+
+void ReportLeaving(Oid partition) {
+    if (!OidIsValid(partition) || !OidIsValid(GlobalMethod()))
+        return;
+    ListCell *cell;
+    foreach (cell, find_all_inheritors(partition, NoLock, nullptr))
+        if (get_rel_relkind(lfirst_oid(cell)) == RELKIND_RELATION)
+            ReportLeavingLeaf(lfirst_oid(cell));
+}
+
+bool ReindexGlobal(Node *command) {
+    if (!IsA(command, ReindexStmt) || !OidIsValid(GlobalMethod()))
+        return false;
+    const auto *statement = reinterpret_cast<ReindexStmt *>(command);
+    Oid relid = ReindexedRelation(statement);
+    RefuseConcurrentReindex(statement, relid);
+    if (!OidIsValid(relid))
+        return false;
+    RefuseReindexOfStorage(relid);
+    if (!HasGlobal(relid))
+        return false;
+    if (statement->kind != REINDEX_OBJECT_INDEX || !IsRoot(relid))
+        return false;
+    std::optional<GlobalIndex> index = FindGlobalIndex(relid);
+    if (!index && !get_index_isvalid(relid)) // made ON ONLY: its parts are yet to be attached
+        return false;
+    if (!compat::OwnsRelation(relid))
+        aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_INDEX, get_rel_name(relid));
+    PreventCommandIfReadOnly("REINDEX");
+    PreventCommandDuringRecovery("REINDEX");
+    RebuildWholeIndex(relid);
+    return true;
+}
+
+void RebuildWholeIndex(Oid root) {
+    std::optional<GlobalIndex> index = FindGlobalIndex(root);
+    if (index && !IsComplete(*index))
+        RefuseWhileBuilt(root);
+    find_all_inheritors(IndexGetRelation(root, false), ShareLock, nullptr);
+    PushActiveSnapshot(GetTransactionSnapshot());
+    // Whoever has dropped it meanwhile, or completed it, is through now.
+    index = FindGlobalIndex(root);
+    if (index && !IsComplete(*index))
+        MakeMissingParts(*index);
+    RebuildGlobalIndex(root);
+    index = FindGlobalIndex(root);
+    if (index && !IsComplete(*index))
+        MarkComplete(*index);
+    PopActiveSnapshot();
+}
+
+void RefuseConcurrentCopy(Oid relid) {
+    auto is_concurrent = [](Form_pg_index form) { return !form->indisready && !form->indisvalid; };
+    auto is_global = [](Form_pg_class form) {
+        return form->relkind == RELKIND_INDEX && form->relam == GlobalMethod();
+    };
+    if (LookAtNew<Form_pg_index>(IndexRelationId, IndexRelidIndexId, Anum_pg_index_indexrelid,
+                                 relid, is_concurrent) &&
+        LookAtNew<Form_pg_class>(RelationRelationId, ClassOidIndexId, Anum_pg_class_oid, relid,
+                                 is_global))
+        RaiseConcurrent();
+}
+
+void FollowMove(Oid relid) {
+    if (get_rel_relkind(relid) != RELKIND_INDEX || AccessMethodOf(relid) != GlobalMethod())
+        return;
+    Relation child = index_open(relid, AccessShareLock);
+    LookAtNew<Form_pg_class>(
+        RelationRelationId, ClassOidIndexId, Anum_pg_class_oid, relid, [&](Form_pg_class form) {
+            Oid tablespace = form->reltablespace;
+            if (tablespace != child->rd_rel->reltablespace)
+                WriteCopiedFile(child, OidIsValid(tablespace) ? tablespace : MyDatabaseTableSpace,
+                                form->relfilenode);
+            return true;
+        });
+    index_close(child, NoLock);
+}
+
+} // namespace index_table

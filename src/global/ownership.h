@@ -1,0 +1,18 @@
+// Who owns storage and tree: the table's owner, as whom PostgreSQL has indexes built, and so the
+// code of operator classes run. PostgreSQL knows of no table that the storage belongs to, and does
+// not change its owner with the table's.
+#pragma once
+
+#include "pg.h"
+
+namespace index_table {
+
+// Gives storage and tree of a root to the owner of the root, if they are another's.
+void FollowOwner(Oid root);
+// The same for all roots of a table, after ALTER TABLE … OWNER TO.
+void FollowOwnerOfTable(Oid base);
+
+// Raises 55000 where the storage is another's than the root: nothing tells of REASSIGN OWNED.
+void CheckOwner(Relation storage);
+
+} // namespace index_table

@@ -1,0 +1,43 @@
+// Comparing the tree of a global index with the rows of all partitions, under one snapshot.
+//
+// In two steps, of which neither needs more memory than maintenance_work_mem: every entry is looked
+// at with the row that it leads to, in the order of addresses as far as memory goes; then what was
+// found and all rows are sorted together. Rows are compared with entries, not the tree with itself:
+// whether its pages are in order is amcheck's to say.
+#pragma once
+
+#include "global/global_index.h"
+
+namespace index_table {
+
+// What verify() and repair() are called with, if it is a global index. Raises 42809 for parts of
+// one, 55000 where it is not built, 42501 for who does not own it.
+std::optional<GlobalIndex> FindOwnGlobalIndex(Oid relid);
+
+struct GlobalProblem {
+    const char *kind;
+    Oid partition;
+    ItemPointerData row; // its TID
+    Datum key;           // jsonb
+};
+
+// What is told of problems and progress.
+struct VerifyCalls {
+    void *state;
+    void (*report)(void *state, const GlobalProblem &problem);
+    void (*count)(void *state, int64 rows);
+};
+
+// Locks the table and its partitions (AccessShareLock) until the transaction ends. Partitions that
+// cannot be read (unlogged ones of a standby) are left out. REQUIRES: acts as the table's owner
+// (EnterOwner); functions of a partition's key run as that partition's owner. Raises 0A000 for
+// trees that cannot be read as a whole.
+void VerifyGlobalIndex(const GlobalIndex &index, const VerifyCalls &calls);
+
+// Makes the tree anew, as REINDEX INDEX does: writers wait.
+void RepairGlobalIndex(const GlobalIndex &index);
+
+// About how many rows it will read.
+int64 EstimateRows(const GlobalIndex &index);
+
+} // namespace index_table

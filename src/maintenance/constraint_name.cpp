@@ -1,0 +1,88 @@
+#include "maintenance/constraint_name.h"
+
+#include "catalog/public.h"
+#include "core/public.h"
+#include "maintenance/violation.h"
+
+namespace index_table {
+namespace {
+
+// The row that depends on an index table; InvalidOid: there is none yet.
+Oid FindConstraint(Oid base, Oid index_table) {
+    Relation constraints = table_open(ConstraintRelationId, AccessShareLock);
+    ScanKeyData key;
+    ScanKeyInit(&key, Anum_pg_constraint_conrelid, BTEqualStrategyNumber, F_OIDEQ,
+                ObjectIdGetDatum(base));
+    SysScanDesc scan =
+        systable_beginscan(constraints, ConstraintRelidTypidNameIndexId, true, nullptr, 1, &key);
+    Oid found = InvalidOid;
+    while (HeapTuple tuple = systable_getnext(scan)) {
+        Form_pg_constraint form = reinterpret_cast<Form_pg_constraint>(GETSTRUCT(tuple));
+        if (form->contype == CONSTRAINT_TRIGGER && IndexTableOfConstraint(form->oid) == index_table)
+            found = form->oid;
+    }
+    systable_endscan(scan);
+    table_close(constraints, AccessShareLock);
+    return found;
+}
+
+} // namespace
+
+void EnsureConstraintName(Oid relid) {
+    const IndexTable *table = FindIndexTable(relid);
+    if (!table || !table->options.is_unique || table->options.is_deferrable)
+        return;
+    // It must not be dropped before it has the row.
+    Relation base = try_relation_open(table->base, AccessShareLock);
+    if (!base)
+        return;
+    relation_close(base, NoLock);
+    Oid index = FindKeyIndex(table);
+    if (!OidIsValid(index))
+        return;
+    const char *name = get_rel_name(index);
+    Oid known = FindConstraint(table->base, relid);
+    if (get_relation_constraint_oid(table->base, name, true) == known && OidIsValid(known))
+        return;
+    if (ConstraintNameIsUsed(CONSTRAINT_RELATION, table->base, name))
+        return;
+    if (OidIsValid(known)) {
+        RenameConstraintById(known, name);
+    } else {
+        ObjectAddress constraint, self;
+        ObjectAddressSet(constraint, ConstraintRelationId,
+                         compat::CreateConstraintRow(table->base, name));
+        ObjectAddressSet(self, RelationRelationId, relid);
+        recordDependencyOn(&constraint, &self, DEPENDENCY_AUTO);
+    }
+    CommandCounterIncrement();
+}
+
+void RemoveConstraintName(Oid relid) {
+    Assert(IsLocked(relid, AccessExclusiveLock));
+    Oid constraint = FindConstraint(RecordedBase(relid), relid);
+    if (!OidIsValid(constraint))
+        return;
+    Relation constraints = table_open(ConstraintRelationId, RowExclusiveLock);
+    HeapTuple tuple = SearchSysCache1(CONSTROID, ObjectIdGetDatum(constraint));
+    if (HeapTupleIsValid(tuple)) {
+        CatalogTupleDelete(constraints, &tuple->t_self);
+        ReleaseSysCache(tuple);
+        deleteDependencyRecordsFor(ConstraintRelationId, constraint, false);
+    }
+    table_close(constraints, RowExclusiveLock);
+    CommandCounterIncrement();
+}
+
+Oid IndexTableOfConstraint(Oid constraint) {
+    Oid found = InvalidOid;
+    ForEachDependency(ConstraintRelationId, constraint, AccessShareLock,
+                      [&](Relation, HeapTuple, Form_pg_depend form) {
+                          if (form->refclassid == RelationRelationId &&
+                              OidIsValid(RecordedBase(form->refobjid)))
+                              found = form->refobjid;
+                      });
+    return found;
+}
+
+} // namespace index_table

@@ -1,0 +1,202 @@
+# Drain workers: started and woken by commits, some in a database, each database its own; what one of them waits for
+# holds nothing else up; they come back when they are terminated or killed, whatever the database sets for others.
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::RealBin/lib";
+use IndexTableTest;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(sleep time);
+
+# Shards are other databases of the same server. Nothing comes of waiting here: passes are an hour apart, and a lock
+# would be waited for longer than the test waits.
+my $node = new_node('workers', conf => q{
+shared_preload_libraries = 'index_table'
+restart_after_crash = on
+max_worker_processes = 16
+deadlock_timeout = 60s
+index_table.vacuum_naptime = 3600
+index_table.drain_naptime = 3600
+});
+my ($host, $port) = ($node->host, $node->port);
+$node->safe_psql('postgres', "CREATE DATABASE $_") foreach qw(shard one two);
+$node->safe_psql('shard', 'CREATE EXTENSION index_table');
+
+my $oracle;
+foreach my $db ('one', 'two')
+{
+	$node->safe_psql($db, qq{
+		CREATE EXTENSION index_table; CREATE EXTENSION postgres_fdw;
+		CREATE SERVER shard FOREIGN DATA WRAPPER postgres_fdw OPTIONS (host '$host', port '$port', dbname 'shard');
+		CREATE USER MAPPING FOR CURRENT_USER SERVER shard;});
+	my @described;
+	foreach my $table ('people', 'orders')
+	{
+		$node->safe_psql('shard', "CREATE TABLE ${db}_$table (id int PRIMARY KEY, shard int, town text); SELECT index_table.capture('${db}_$table')");
+		$node->safe_psql($db, qq{
+			CREATE TABLE $table (id int NOT NULL, shard int, town text) PARTITION BY LIST (shard);
+			CREATE FOREIGN TABLE ${table}_1 PARTITION OF $table FOR VALUES IN (1) SERVER shard OPTIONS (schema_name 'public', table_name '${db}_$table');});
+		push @described, describe(name => "${table}_by_town", base => $table, key => ['b.town'], copies => [ 'id', 'shard' ], identity => 2);
+	}
+	$node->safe_psql($db, oracle_sql(@described));
+}
+
+# Whether a query is true before so many seconds are over.
+sub is_soon
+{
+	my ($db, $query, $seconds) = @_;
+	for (my $end = time + $seconds; time < $end; sleep 0.05)
+	{
+		return 1 if $node->safe_psql($db, $query) eq 't';
+	}
+	diag("not in $seconds s: $query: " . $node->safe_psql($db, $query));
+	return 0;
+}
+
+sub soon { my ($db, $query, $label) = @_; return ok(is_soon($db, $query, 15), $label) }
+
+sub create
+{
+	my ($db, $table) = @_;
+	return $node->safe_psql($db, "SELECT index_table.create('$table', 'town', identity => 'id, shard', maintenance => 'deferred')");
+}
+
+my $workers = q{pg_stat_activity WHERE backend_type = 'index_table drain' AND datname};
+sub pids { return $node->safe_psql('postgres', "SELECT string_agg(pid::text, ',' ORDER BY pid) FROM $workers = '$_[0]'") }
+sub workers_soon { my ($db, $count, $label) = @_; return soon('postgres', "SELECT count(*) = $count FROM $workers = '$db'", $label) }
+# They have looked at everything, and wait.
+sub at_rest { my ($db) = @_; sleep 0.7; is_soon('postgres', "SELECT bool_and(wait_event = 'Extension') FROM $workers = '$db'", 15) or die "$db: no rest"; return }
+
+my $last = 0;
+# Changes rows on the shard, where nobody tells the workers.
+sub change
+{
+	my ($db, $table) = @_;
+	$last++;
+	$node->safe_psql('shard', "INSERT INTO ${db}_$table VALUES ($last, 1, 'Town $last')");
+	return "SELECT count(*) = 1 FROM ${table}_by_town WHERE town = 'Town $last'";
+}
+# A commit that wakes them.
+sub wake { my ($db, $table) = @_; return $node->safe_psql($db, "SELECT index_table.set_maintenance('${table}_by_town', 'deferred')") }
+
+# --- Started and woken -------------------------------------------------------------------
+
+is(pids('one'), '', 'nobody where nothing is to be drained');
+create('one', 'people');
+workers_soon('one', 1, 'the first index table has a worker started');
+my $first = pids('one');
+my $drained = change('one', 'people');
+at_rest('one');
+$node->safe_psql('one', q{BEGIN; SELECT index_table.set_maintenance('people_by_town', 'deferred'); ROLLBACK});
+sleep 1;
+is($node->safe_psql('one', $drained), 'f', 'who rolls back wakes nobody');
+my $start = time;
+wake('one', 'people');
+ok(is_soon('one', $drained, 15), 'who commits does');
+note sprintf 'drained after %.2f s', time - $start;
+is(pids('one'), $first, 'one worker for one partition');
+create('one', 'orders');
+workers_soon('one', 2, 'a second one for two');
+create('two', 'people');
+workers_soon('two', 1, 'and one in another database');
+$drained = change('two', 'people');
+at_rest($_) foreach 'one', 'two';
+wake('one', 'people');
+at_rest('one');
+is($node->safe_psql('two', $drained), 'f', 'each database has its own woken');
+wake('two', 'people');
+soon('two', $drained, 'the other one');
+
+# --- Held up -------------------------------------------------------------------------------
+
+# With one worker alone: whatever is locked on this side is left for later.
+$node->safe_psql('postgres', $_) foreach 'ALTER SYSTEM SET index_table.drain_workers = 1', 'ALTER SYSTEM SET index_table.drain_naptime = 1', 'SELECT pg_reload_conf()';
+workers_soon('one', 1, 'one too many ends');
+foreach my $table ('people', 'people_1', 'people_by_town')
+{
+	# Foreign tables know no LOCK before 16.
+	my $lock = start_session($node, 'one', 'BEGIN; ' . ($table eq 'people_1' ? "ALTER FOREIGN TABLE people_1 OPTIONS (ADD fetch_size '200');" : "LOCK TABLE ONLY $table IN ACCESS EXCLUSIVE MODE;"));
+	$node->poll_query_until('one', "SELECT count(*) = 1 FROM pg_locks WHERE relation = '$table'::regclass AND mode = 'AccessExclusiveLock' AND granted") or die;
+	my $later = change('one', 'people');
+	soon('one', change('one', 'orders'), "$table is locked: others are drained") foreach 1 .. 2;
+	release_lock($lock);
+	soon('one', $later, "$table: and this one when it is free");
+}
+# A worker of its own waits for a shard that does not answer, and for a row that others are changing.
+$node->safe_psql('postgres', $_) foreach 'ALTER SYSTEM SET index_table.drain_workers = 2', 'SELECT pg_reload_conf()';
+workers_soon('one', 2, 'two again');
+foreach my $table ('people', 'orders')
+{
+	my $other = $table eq 'people' ? 'orders' : 'people';
+	my $lock = start_session($node, 'shard', "BEGIN; LOCK TABLE one_${table}_outbox IN ACCESS EXCLUSIVE MODE;");
+	$node->poll_query_until('shard', "SELECT count(*) = 1 FROM pg_locks WHERE relation = 'one_${table}_outbox'::regclass AND mode = 'AccessExclusiveLock' AND granted") or die;
+	$node->poll_query_until('shard', "SELECT count(*) = 1 FROM pg_locks WHERE relation = 'one_${table}_outbox'::regclass AND NOT granted") or die;
+	soon('one', change('one', $other), "$table waits for its shard: $other does not") foreach 1 .. 2;
+	is($node->safe_psql('shard', "SELECT count(*) FROM pg_locks WHERE relation = 'one_${table}_outbox'::regclass AND NOT granted"), '1', "$table: once, not twice");
+	release_lock($lock);
+	soon('one', change('one', $table), "$table goes on");
+}
+
+# --- Ended by others -------------------------------------------------------------------------
+
+# Whatever a database sets for its sessions.
+my %settings = (default_transaction_read_only => 'on', default_transaction_isolation => 'serializable', statement_timeout => '1',
+	lock_timeout => '1', idle_in_transaction_session_timeout => '1', session_replication_role => 'replica', search_path => 'nowhere', role => 'nobody');
+$node->safe_psql('postgres', 'CREATE ROLE nobody');
+$node->safe_psql('postgres', "ALTER DATABASE one SET $_ = '$settings{$_}'") foreach sort keys %settings;
+my $before = pids('one');
+$node->safe_psql('postgres', "SELECT pg_terminate_backend(pid) FROM $workers IN ('one', 'two')");
+workers_soon('one', 2, 'terminated: they come back');
+workers_soon('two', 1, 'in each database');
+isnt(pids('one'), $before, 'others');
+my $lock = start_session($node, 'shard', 'BEGIN; LOCK TABLE one_people_outbox IN ACCESS EXCLUSIVE MODE;');
+$node->poll_query_until('shard', "SELECT count(*) = 1 FROM pg_locks WHERE relation = 'one_people_outbox'::regclass AND NOT granted") or die;
+is($node->safe_psql('postgres', "SELECT count(*) FROM pg_locks WHERE mode = 'SIReadLock' AND pid IN (SELECT pid FROM $workers = 'one')"), '0', 'READ COMMITTED');
+release_lock($lock);
+$drained = change('one', $_), ok(is_soon_in_one($drained), "$_: drained whatever the database sets") foreach 'people', 'orders';
+$node->safe_psql('postgres', "ALTER DATABASE one RESET ALL");
+
+sub is_soon_in_one
+{
+	my ($query) = @_;
+	local $ENV{PGOPTIONS} = '-c role=none -c statement_timeout=0 -c search_path=public';
+	return is_soon('one', $query, 15);
+}
+
+# The server begins anew, and its memory with it.
+$before = pids('one');
+kill 'KILL', (split /,/, $before)[0];
+sleep 1;
+wait_until_up($node);
+workers_soon('one', 2, 'killed: they come back');
+soon($_->[0], change(@$_), "$_->[0], $_->[1]: drained after a crash") foreach [ 'one', 'people' ], [ 'one', 'orders' ], [ 'two', 'people' ];
+
+# --- The end -----------------------------------------------------------------------------------
+
+foreach my $db ('one', 'two')
+{
+	is($node->safe_psql($db, 'SELECT leaf, error FROM index_table.undrained'), '', "$db: no errors");
+	oracle_ok($node, $db, "$db: in step", 0);
+	check_storage($node, $db, $db);
+}
+my $gone = $node->safe_psql('postgres', q{SELECT oid FROM pg_database WHERE datname = 'two'});
+$node->safe_psql('postgres', 'DROP DATABASE two WITH (FORCE)');
+sleep 4;
+sub missed { return scalar(() = slurp_file($node->logfile) =~ /FATAL:  database $gone does not exist/g) }
+my $missed = missed();
+cmp_ok($missed, '>', 0, 'a database is gone, and its worker finds that');
+sleep 3;
+is(missed(), $missed, 'but does not try again');
+is($node->safe_psql('postgres', "SELECT count(*) FROM pg_stat_activity WHERE datid = $gone"), '0', 'and nobody is there');
+$node->safe_psql('one', q{SELECT index_table.drop('people_by_town'); SELECT index_table.drop('orders_by_town')});
+workers_soon('one', 0, 'nobody where nothing is left');
+# The launcher of logical replication has the other.
+$node->append_conf('postgresql.conf', 'max_worker_processes = 2');
+$node->restart;
+create('one', 'people');
+pass('no worker is to be had: no error');
+unlike(slurp_file($node->logfile), qr/PANIC|TRAP|terminated by signal (?!9)/, 'nothing broke');
+done_testing();
