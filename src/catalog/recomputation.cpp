@@ -245,7 +245,7 @@ Portal OpenBound(const BoundPlan &plan, const Datum *values, const char *nulls) 
 }
 
 void AppendStoredColumns(StringInfo sql, Relation rel, const IndexTable *table) {
-    Assert(RelationGetRelid(rel) == table->relid);
+    Assert(RelationGetRelid(rel) == table->relid || rel->rd_rel->relispartition);
     const AttrNumber *attnos = GetLiveColumns(rel, table->column_count);
     for (int i = 0; i < table->column_count; i++) {
         Form_pg_attribute att = TupleDescAttr(RelationGetDescr(rel), attnos[i] - 1);

@@ -240,7 +240,8 @@ int64 RepairEntries(Relation base, const IndexTable *table) {
     Assert(CheckRelationLockedByMe(base, ShareRowExclusiveLock, true) && IsInOwnerOf(table->base));
     Assert(AreLocked(FindLeaves(table->base, NoLock), ShareRowExclusiveLock));
     int64 problems = 0;
-    List *parts = table->on_servers ? find_inheritance_children(table->relid, NoLock) : NIL;
+    List *parts =
+        table->on_servers ? find_inheritance_children(table->relid, AccessShareLock) : NIL;
     RequireNewSnapshots(table->base, list_concat(FindLeaves(table->base, NoLock), parts),
                         psprintf("repair index table \"%s\"", get_rel_name(table->relid)));
     Progress *progress = BeginProgress(table->base, table->relid, ShareRowExclusiveLock);

@@ -220,7 +220,11 @@ void WaitForSnapshots(const OnlineBuild &build) {
     WaitForOlderSnapshots(xmin, true);
 }
 
+// Who has the storage's lock may change what pg_class says of its indexes; a sweep that has it
+// records the sizes itself.
 void RecordSizes(const OnlineBuild &build) {
+    if (!ConditionalLockRelationOid(build.index.storage, ShareUpdateExclusiveLock))
+        return;
     Relation tree = index_open(build.index.tree, AccessShareLock);
     compat::RecordSize(tree, RelationGetNumberOfBlocks(tree), static_cast<double>(build.rows),
                        false);

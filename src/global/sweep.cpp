@@ -178,12 +178,13 @@ void ForgetPasses(Relation storage, const SweptChild *swept) {
     if (!ConditionalLockRelationOid(swept->oid, AccessShareLock))
         return;
     if (Relation child = compat::TryOpenIndex(swept->oid)) {
-        if (swept->passes > 0 && BelongsTo(child, storage)) {
+        // A file that it has got since has none of them, and maybe no page.
+        if (swept->passes > 0 && BelongsTo(child, storage) &&
+            RefreshChildState(child)->token == swept->token && HasPages(child)) {
             Buffer buffer = PinChildPage(child);
             PageChange change = BeginChange(child, buffer);
             ChildState *state = StateOn(change.page);
-            if (state->token == swept->token)
-                state->passes -= Min(state->passes, swept->passes);
+            state->passes -= Min(state->passes, swept->passes);
             FinishChange(&change);
             ReleaseBuffer(buffer);
         }

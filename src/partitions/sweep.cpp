@@ -123,7 +123,7 @@ bool SweepBatch(Sweep *sweep, const IndexTable *table) {
     if (sweep->relations == NIL)
         return false;
     if (table->on_servers) { // all at once: there it costs what it costs by blocks
-        sweep->is_unsure = HasUsedServers(find_inheritance_children(table->relid, NoLock));
+        sweep->is_unsure = HasUsedServers(find_inheritance_children(table->relid, AccessShareLock));
         sweep->removed += DeleteOnServers(table, IsOneOf(sweep->numbers));
         sweep->relations = NIL;
         return true;

@@ -29,6 +29,7 @@ use IPC::Run;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use Time::HiRes 'sleep';
 
 our @EXPORT = qw(global_problems check_global prepare_global_checks sweep_global has_amcheck new_loaded_node attempt_sql start_standby start_load stop_load);
 
@@ -138,8 +139,17 @@ sub global_problems
 		prepare_global_checks($node, $db);
 		sweep_global($node, $db) if $exact;
 	}
-	my ($result, $problems, $errors) =
-	  $node->psql($db, 'SELECT * FROM global_check.problems(' . ($exact ? 'true' : 'false') . ')');
+	my ($result, $problems, $errors);
+	# VACUUM leaves rows that have just been deleted where somebody's snapshot needs them, as that of
+	# autovacuum's ANALYZE, or where somebody writes their page. Entries without rows stay, however often.
+	foreach my $attempt (1 .. 10)
+	{
+		($result, $problems, $errors) =
+		  $node->psql($db, 'SELECT * FROM global_check.problems(' . ($exact ? 'true' : 'false') . ')');
+		last unless $exact && $result == 0 && $problems =~ /entries of/;
+		sleep(0.3);
+		sweep_global($node, $db);
+	}
 	return $result == 0 ? $problems : "$problems$errors";
 }
 
