@@ -17,6 +17,9 @@ CustomExecMethods exec_methods;
 
 // --- Switching ---------------------------------------------------------------
 
+// A table that no row to be locked is of.
+constexpr Oid kOfNoRow = RelationRelationId;
+
 // A partition that rows have come from.
 struct SwitchedLeaf {
     Oid relid;
@@ -220,7 +223,7 @@ void SwitchTo(Switch *self, Oid relid) {
         self->mark->relation = leaf->rel;
         // Rows of foreign partitions were locked as they were read: to PostgreSQL they come from a
         // partition that this mark is not of.
-        self->mark->relid = leaf->is_foreign ? InvalidOid : relid;
+        self->mark->relid = leaf->is_foreign ? kOfNoRow : relid;
     }
     // PostgreSQL has one slot for a relation of the query: the leaf tells which row it can hold.
     TupleTableSlot **slot = &self->epq->relsubs_slot[self->rti - 1];
