@@ -1,20 +1,14 @@
 // The executor's node: reads entries, finds the rows they lead to in the partitions, and checks
 // that each row is what the entry promised.
 #include "core/public.h"
-#include "exec/address_scan.h"
-#include "exec/distance_queue.h"
-#include "exec/entry_batch.h"
-#include "exec/entry_source.h"
-#include "exec/identity_map.h"
-#include "exec/leaf_reader.h"
 #include "exec/overlay.h"
 #include "exec/pass_through.h"
 #include "exec/query_start.h"
 #include "exec/remote_entries.h"
 #include "exec/row_use.h"
 #include "exec/scan_ahead.h"
-#include "exec/scan_plan.h"
-#include "exec/shard_access.h"
+#include "exec/scan_explain.h"
+#include "exec/scan_state.h"
 #include "shard/public.h"
 
 namespace index_table {
@@ -23,79 +17,11 @@ namespace {
 // Entries that are read at first for the outer rows of a join.
 constexpr int kEntriesAhead = 2000;
 
-// An index table, or global index, that is read.
-struct Source {
-    AddressScan *addresses; // of a global index, of which there is nothing else; null: none
-    const IndexTable *table;
-    EntrySource entries;
-    LeafReader leaves;
-    // Positions of the key, where a row must have the entry's values of them: the plan relies on
-    // the entries' order, or they are on servers.
-    Bitmapset *ordered;
-    // Positions of columns that decide the conditions: a row that has the entry's values of them
-    // need not be checked. Where checking is cheap: null.
-    Bitmapset *deciding;
-    Datum *identity;
-    bool *identity_nulls;
-    ShardRows *shards; // null: no partition is a foreign table
-    EntryBatch *batch; // likewise
-    // Of a join's inner side, for many outer rows at once; null: not read so.
-    ShardRows *shards_ahead;
-    EntryBatch *ahead;
-    int group;           // of those that the next scan has; -1: none
-    EntryBatch *reading; // whichever of the two batches entries come from; null: from neither
-};
-
 // A row that was yielded already.
 struct SeenRow {
     Oid partition; // with `tid` the hash key
     ItemPointerData tid;
 };
-
-struct IndexTableScan {
-    CustomScanState css;
-    ScanPlan plan;
-    ExprState *recheck; // these two are made by Prepare()
-    ExprState *implied;
-    bool is_prepared;
-    bool is_open;
-    bool is_started;
-
-    Source *sources;
-    int current;
-    bool may_repeat; // a row may be found several times
-    HTAB *seen;
-    IdentityMap *seen_remotely;
-    MemoryContext seen_memory;
-    TupleTableSlot *row;    // of a leaf, of which the scan's tuple is made of
-    AttrNumber last_column; // the last column of the base table that is needed
-    DistanceQueue *queue;   // null: rows come in no order of distances
-    bool has_ended;         // there are no more than those in it
-
-    // Every row of every partition.
-    List *partitions;
-    int next_partition;
-    Relation leaf;
-    ShardScan *shard_scan; // it is a foreign table
-    TableScanDesc leaf_scan;
-    TupleTableSlot *leaf_slot;
-    AttrMap *leaf_map;
-
-    ShardNeeds needs;          // of rows in foreign partitions
-    const Bitmapset *changing; // parameters that tell apart the scans read ahead; null: none are
-
-    // Of rows that others have changed meanwhile.
-    Oid again_leaf;
-    AttrMap *again_map;
-
-    uint64 rows_fetched;
-    uint64 stale_entries;
-    uint64 partitions_visited;
-};
-
-IndexTableScan *ToScan(CustomScanState *node) {
-    return reinterpret_cast<IndexTableScan *>(node);
-}
 
 TupleDesc BaseDescriptor(const IndexTableScan *scan) {
     return RelationGetDescr(scan->css.ss.ss_currentRelation);
@@ -121,7 +47,7 @@ Bitmapset *KeyPositions(const IndexTable *table, const SourcePlan *plan) {
 }
 
 // The positions of an entry that the scan reads.
-Bitmapset *NeededPositions(const IndexTableScan *scan, const Source *source) {
+Bitmapset *NeededPositions(const IndexTableScan *scan, const ScanSource *source) {
     const IndexTable *table = source->table;
     Bitmapset *needed = bms_make_singleton(table->partition_position());
     if (scan->plan.mode == ScanMode::Rows) {
@@ -146,7 +72,7 @@ bool HasLongArray(Node *node, void *context) {
 
 // To look for a row's value in an array may take as long as the array is, unless PostgreSQL hashes
 // it, which it does where it is a constant.
-Bitmapset *DecidingPositions(const IndexTableScan *scan, const Source *source,
+Bitmapset *DecidingPositions(const IndexTableScan *scan, const ScanSource *source,
                              const SourcePlan *plan) {
     Node *recheck = reinterpret_cast<Node *>(scan->plan.recheck);
     if (scan->plan.mode != ScanMode::Rows || !HasLongArray(recheck, nullptr))
@@ -169,7 +95,7 @@ bool MayRepeat(const IndexTable *table) {
     return false;
 }
 
-void OpenSource(IndexTableScan *scan, Source *source, const SourcePlan *plan) {
+void OpenSource(IndexTableScan *scan, ScanSource *source, const SourcePlan *plan) {
     PlanState *node = &scan->css.ss.ps;
     if (OidIsValid(plan->root)) {
         source->addresses = BeginAddressScan(&scan->plan, plan, &scan->css.ss);
@@ -231,7 +157,7 @@ bool IsSeen(IndexTableScan *scan, Oid partition, const ItemPointerData &tid) {
 }
 
 // Rows of foreign partitions are told apart by the identity that the first source has.
-bool IsSeenRemotely(IndexTableScan *scan, const Source *source, Oid partition,
+bool IsSeenRemotely(IndexTableScan *scan, const ScanSource *source, Oid partition,
                     const ShardRow *row) {
     if (!scan->may_repeat)
         return false;
@@ -277,7 +203,7 @@ List *ColumnsOfShards(const IndexTableScan *scan) {
         const IndexTable *table = GetIndexTable(plan.index_table);
         for (int i = 0; i < table->identity_count; i++)
             columns = bms_add_member(columns, table->identity[i].base_attno);
-        Source source = {.table = table};
+        ScanSource source = {.table = table};
         Bitmapset *compared = scan->plan.is_ordered || table->on_servers
                                   ? KeyPositions(table, &plan)
                                   : DecidingPositions(scan, &source, &plan);
@@ -294,7 +220,8 @@ List *ColumnsOfShards(const IndexTableScan *scan) {
     return attnos;
 }
 
-// Whether entries come from servers.
+} // namespace
+
 bool ReadsServers(const IndexTableScan *scan) {
     return std::any_of(scan->plan.sources, scan->plan.sources + scan->plan.source_count,
                        [](const SourcePlan &plan) {
@@ -303,7 +230,6 @@ bool ReadsServers(const IndexTableScan *scan) {
                        });
 }
 
-// What is needed of rows in foreign partitions, where there are some, or entries are read ahead.
 void FindNeeds(IndexTableScan *scan) {
     const Base *base = FindBase(RelationGetRelid(scan->css.ss.ss_currentRelation));
     if (scan->plan.mode == ScanMode::Entries || !base ||
@@ -321,11 +247,13 @@ void FindNeeds(IndexTableScan *scan) {
                    .keep = use == RowUse::Change};
 }
 
+namespace {
+
 void OpenSources(IndexTableScan *scan) {
     EState *estate = scan->css.ss.ps.state;
     MemoryContext caller = MemoryContextSwitchTo(estate->es_query_cxt);
     FindNeeds(scan);
-    scan->sources = palloc0_array(Source, Max(1, scan->plan.source_count));
+    scan->sources = palloc0_array(ScanSource, Max(1, scan->plan.source_count));
     scan->may_repeat = scan->plan.source_count > 1;
     for (int i = 0; i < scan->plan.source_count; i++)
         OpenSource(scan, &scan->sources[i], &scan->plan.sources[i]);
@@ -401,7 +329,7 @@ TupleTableSlot *ToBaseRow(IndexTableScan *scan, TupleTableSlot *row, const AttrM
 
 // Whether the row has the entry's values at `positions`, as far as these are columns: where the
 // plan relies on the order, a row must not come at the place of a key that it no longer has.
-bool HasValues(IndexTableScan *scan, const Source *source, const Bitmapset *positions,
+bool HasValues(IndexTableScan *scan, const ScanSource *source, const Bitmapset *positions,
                const OpenLeaf *leaf) {
     for (int i = -1; (i = bms_next_member(positions, i)) >= 0;) {
         AttrNumber attno = BaseColumn(source->table, i);
@@ -441,7 +369,7 @@ TupleTableSlot *FromShard(IndexTableScan *scan, const ShardRow *row, Oid partiti
 }
 
 // The same of a foreign partition's row.
-bool HasValues(IndexTableScan *scan, const Source *source, const Bitmapset *positions,
+bool HasValues(IndexTableScan *scan, const ScanSource *source, const Bitmapset *positions,
                const ShardRow *row) {
     for (int i = -1; (i = bms_next_member(positions, i)) >= 0;) {
         AttrNumber attno = BaseColumn(source->table, i);
@@ -458,7 +386,7 @@ bool HasValues(IndexTableScan *scan, const Source *source, const Bitmapset *posi
 }
 
 // FetchRow() of an entry that leads to a foreign partition.
-TupleTableSlot *FetchFromShard(IndexTableScan *scan, Source *source) {
+TupleTableSlot *FetchFromShard(IndexTableScan *scan, ScanSource *source) {
     const ShardRow *row = ShardRowOf(source->reading);
     Oid partition = RelationGetRelid(ForeignLeafOf(source->reading)->rel);
     if (!row)
@@ -475,7 +403,7 @@ TupleTableSlot *FetchFromShard(IndexTableScan *scan, Source *source) {
 
 // The row of a partition as the scan's tuple; null where it was yielded already, or is not asked
 // for.
-TupleTableSlot *Yield(IndexTableScan *scan, const Source *source, const OpenLeaf *leaf) {
+TupleTableSlot *Yield(IndexTableScan *scan, const ScanSource *source, const OpenLeaf *leaf) {
     Oid partition = RelationGetRelid(leaf->rel);
     if (IsSeen(scan, partition, leaf->slot->tts_tid))
         return nullptr;
@@ -513,7 +441,7 @@ TupleTableSlot *NextThroughAddress(IndexTableScan *scan, AddressScan *addresses)
 }
 
 // The row that an entry leads to; null where it leads to none, or to one that is not asked for.
-TupleTableSlot *FetchRow(IndexTableScan *scan, Source *source) {
+TupleTableSlot *FetchRow(IndexTableScan *scan, ScanSource *source) {
     const IndexTable *table = source->table;
     const EntrySource &entries = source->entries;
     if (source->reading && ForeignLeafOf(source->reading))
@@ -536,7 +464,7 @@ TupleTableSlot *FetchRow(IndexTableScan *scan, Source *source) {
     return HasValues(scan, source, source->ordered, leaf) ? Yield(scan, source, leaf) : nullptr;
 }
 
-void StartSource(Source *source) {
+void StartSource(ScanSource *source) {
     if (source->addresses) {
         RestartAddresses(source->addresses);
         return;
@@ -553,7 +481,7 @@ void StartSource(Source *source) {
 }
 
 // Goes on after what was read ahead: under one snapshot entries come in the same order again.
-void ReadOn(Source *source) {
+void ReadOn(ScanSource *source) {
     RestartEntries(&source->entries);
     for (int i = GroupSize(source->ahead); i > 0 && ReadEntry(&source->entries); i--)
         CHECK_FOR_INTERRUPTS();
@@ -561,7 +489,7 @@ void ReadOn(Source *source) {
     source->reading = source->batch;
 }
 
-bool ReadFrom(Source *source) {
+bool ReadFrom(ScanSource *source) {
     if (source->addresses)
         return NextAddress(source->addresses);
     if (!source->reading)
@@ -575,7 +503,7 @@ bool ReadFrom(Source *source) {
 }
 
 // Reads the next entry of the sources, one after the other; null at the end.
-Source *NextEntry(IndexTableScan *scan) {
+ScanSource *NextEntry(IndexTableScan *scan) {
     if (!scan->is_started) {
         scan->current = 0;
         StartSeeing(scan);
@@ -583,7 +511,7 @@ Source *NextEntry(IndexTableScan *scan) {
         scan->is_started = true;
     }
     for (;;) {
-        Source *source = &scan->sources[scan->current];
+        ScanSource *source = &scan->sources[scan->current];
         if (ReadFrom(source))
             return source;
         if (scan->current == scan->plan.source_count - 1)
@@ -597,7 +525,7 @@ TupleTableSlot *NextThroughEntry(IndexTableScan *scan) {
         ExecClearTuple(scan->row);
         scan->row = nullptr;
     }
-    while (Source *source = NextEntry(scan)) {
+    while (ScanSource *source = NextEntry(scan)) {
         TupleTableSlot *slot = source->addresses ? NextThroughAddress(scan, source->addresses)
                                                  : FetchRow(scan, source);
         if (slot)
@@ -627,7 +555,7 @@ TupleTableSlot *NextAddressAlone(IndexTableScan *scan, AddressScan *addresses) {
 
 TupleTableSlot *NextEntryAlone(IndexTableScan *scan) {
     TupleTableSlot *slot = scan->css.ss.ss_ScanTupleSlot;
-    while (Source *source = NextEntry(scan)) {
+    while (ScanSource *source = NextEntry(scan)) {
         if (source->addresses) {
             if (NextAddressAlone(scan, source->addresses))
                 return slot;
@@ -851,7 +779,7 @@ void End(CustomScanState *node) {
     if (!scan->is_open)
         return;
     CloseLeaf(scan);
-    for (Source &source : std::span(scan->sources, scan->plan.source_count)) {
+    for (ScanSource &source : std::span(scan->sources, scan->plan.source_count)) {
         if (source.addresses) {
             EndAddressScan(source.addresses);
             continue;
@@ -898,7 +826,8 @@ Bitmapset *ParametersOf(List *quals) {
     return ids;
 }
 
-// Those of the scan's conditions that say the same for every outer row.
+} // namespace
+
 List *QualsWithout(List *quals, const Bitmapset *changing) {
     List *steady = NIL;
     ListCell *cell;
@@ -909,183 +838,9 @@ List *QualsWithout(List *quals, const Bitmapset *changing) {
     return steady;
 }
 
-// --- EXPLAIN -----------------------------------------------------------------
+namespace {
 
-void ExplainExpressions(const char *label, List *expressions, List *context, ExplainState *es) {
-    if (expressions != NIL)
-        ExplainPropertyText(
-            label,
-            deparse_expression(reinterpret_cast<Node *>(expressions), context, es->verbose, false),
-            es);
-}
-
-// Where the entries of an index table on servers come from, and what one of those is asked.
-void ExplainServers(const IndexTable *table, ExplainState *es) {
-    if (!table->on_servers)
-        return;
-    List *names = NIL;
-    ListCell *cell;
-    foreach (cell, find_inheritance_children(table->relid, AccessShareLock)) {
-        char *name = ServerOf(lfirst_oid(cell))->servername;
-        ListCell *known;
-        bool is_known = false;
-        foreach (known, names)
-            is_known = is_known || strcmp(static_cast<char *>(lfirst(known)), name) == 0;
-        if (!is_known)
-            names = lappend(names, name);
-    }
-    ExplainPropertyList("Index Servers", names, es);
-    const char *sql = es->verbose ? SampleEntryStatement(table) : nullptr;
-    if (sql)
-        ExplainPropertyText("Index Remote SQL", sql, es);
-}
-
-void ExplainSource(const SourcePlan &source, List *context, ExplainState *es) {
-    bool is_global = OidIsValid(source.root);
-    Oid relid = is_global ? source.root : source.index_table;
-    const char *name = get_rel_name(relid);
-    if (es->verbose)
-        name = quote_qualified_identifier(get_namespace_name(get_rel_namespace(relid)), name);
-    ExplainPropertyText(is_global ? "Global Index" : "Index Table", name, es);
-    if (source.is_owner_index)
-        ExplainPropertyText("Index", get_rel_name(source.index), es);
-    if (!is_global)
-        ExplainServers(GetIndexTable(source.index_table), es);
-    if (source.quals == NIL)
-        return;
-    Node *condition = reinterpret_cast<Node *>(make_ands_explicit(source.quals));
-    ExplainPropertyText("Index Cond", deparse_expression(condition, context, es->verbose, false),
-                        es);
-}
-
-ShardCounts CountShards(const IndexTableScan *scan) {
-    ShardCounts all = {};
-    for (const Source &source : std::span(scan->sources, scan->plan.source_count)) {
-        for (const ShardRows *rows : {source.shards, source.shards_ahead}) {
-            ShardCounts own = rows ? GetCounts(rows) : ShardCounts{};
-            all.pipelined += own.pipelined;
-            all.wrapped += own.wrapped;
-            all.rows += own.rows;
-        }
-    }
-    return all;
-}
-
-// The way that was taken; the one that would be, where none was.
-const char *DescribeWay(const IndexTableScan *scan) {
-    constexpr const char *kPipelined = "pipelined";
-    constexpr const char *kWrapped = "through foreign data wrapper";
-    ShardCounts counts = {};
-    if (scan->is_open && scan->sources[0].shards)
-        counts = CountShards(scan);
-    if (counts.pipelined > 0 && counts.wrapped > 0)
-        return "pipelined, some through foreign data wrapper";
-    if (counts.pipelined > 0 || counts.wrapped > 0)
-        return counts.pipelined > 0 ? kPipelined : kWrapped;
-    return scan->plan.lock == AccessShareLock && MayPipeline() ? kPipelined : kWrapped;
-}
-
-// How rows of foreign partitions are asked for, and what the first of them would be asked.
-void ExplainShards(IndexTableScan *scan, ExplainState *es) {
-    const Base *base = FindBase(RelationGetRelid(scan->css.ss.ss_currentRelation));
-    if (scan->plan.mode != ScanMode::Rows || !base || !HasForeignLeaves(base))
-        return;
-    ExplainPropertyText("Shards", DescribeWay(scan), es);
-    if (!es->verbose)
-        return;
-    FindNeeds(scan);
-    ShardNeeds needs = scan->needs;
-    if (scan->changing)
-        needs.quals = QualsWithout(needs.quals, scan->changing);
-    const IndexTable *table = GetIndexTable(scan->plan.sources[0].index_table);
-    if (const char *sql = SampleStatement(table, scan->css.ss.ss_currentRelation, needs))
-        ExplainPropertyText("Remote SQL", sql, es);
-}
-
-void ExplainBlocks(uint64 exact, uint64 lossy, ExplainState *es) {
-    if (exact > 0)
-        ExplainPropertyUInteger("Exact Heap Blocks", nullptr, exact, es);
-    if (lossy > 0)
-        ExplainPropertyUInteger("Lossy Heap Blocks", nullptr, lossy, es);
-}
-
-// As PostgreSQL does of its own scans.
-void ExplainRechecks(PlanState *node, ExplainState *es) {
-    const Instrumentation *seen = node->instrument;
-    if (seen && (seen->nfiltered2 > 0 || es->format != EXPLAIN_FORMAT_TEXT))
-        ExplainPropertyFloat("Rows Removed by Index Recheck", nullptr,
-                             seen->nloops > 0 ? seen->nfiltered2 / seen->nloops : 0, 0, es);
-}
-
-void Explain(CustomScanState *node, List *ancestors, ExplainState *es) {
-    IndexTableScan *scan = ToScan(node);
-    List *context = set_deparse_context_plan(es->deparse_cxt, node->ss.ps.plan, ancestors);
-    if (scan->plan.source_count == 1) {
-        ExplainSource(scan->plan.sources[0], context, es);
-        ExplainExpressions("Order By", scan->plan.distances, context, es);
-    } else if (scan->plan.source_count > 1) {
-        ExplainOpenGroup("Index Tables", "Index Tables", false, es);
-        for (const SourcePlan &source : std::span(scan->plan.sources, scan->plan.source_count)) {
-            ExplainOpenGroup("Source", nullptr, true, es);
-            ExplainSource(source, context, es);
-            ExplainCloseGroup("Source", nullptr, true, es);
-        }
-        ExplainCloseGroup("Index Tables", "Index Tables", false, es);
-    }
-    if (scan->plan.direction == BackwardScanDirection)
-        ExplainPropertyText("Scan Direction", "Backward", es);
-    ExplainShards(scan, es);
-    if (!es->analyze || !scan->is_open)
-        return;
-    uint64 entries = 0, queued = 0, removed = 0, heap_fetches = 0, exact_blocks = 0,
-           lossy_blocks = 0, index_statements = 0, partitions = scan->partitions_visited;
-    bool recomputed = false;
-    for (const Source &source : std::span(scan->sources, scan->plan.source_count)) {
-        if (source.addresses) {
-            entries += source.addresses->entries_read;
-            heap_fetches += source.addresses->heap_fetches;
-            if (const AddressBitmap *bitmap = source.addresses->bitmap) {
-                exact_blocks += bitmap->exact_blocks;
-                lossy_blocks += bitmap->lossy_blocks;
-            }
-            partitions += source.addresses->leaves_opened;
-            continue;
-        }
-        entries += source.entries.entries_read;
-        queued += source.entries.overlay ? source.entries.overlay->identities : 0;
-        removed += source.entries.entries_removed;
-        heap_fetches += source.entries.heap_fetches;
-        partitions += source.leaves.opened;
-        recomputed = recomputed || source.entries.recompute;
-        index_statements += source.entries.remote ? CountStatements(source.entries.remote) : 0;
-    }
-    if (recomputed)
-        ExplainPropertyText("Entries From", "base table", es);
-    if (scan->plan.source_count > 0) {
-        ExplainPropertyUInteger("Entries Read", nullptr, entries, es);
-        if (ReadsServers(scan))
-            ExplainPropertyUInteger("Index Statements", nullptr, index_statements, es);
-        if (queued > 0)
-            ExplainPropertyUInteger("Queued Rows", nullptr, queued, es);
-        if (removed > 0)
-            ExplainPropertyUInteger("Entries Removed by Index Recheck", nullptr, removed, es);
-        if (scan->plan.mode == ScanMode::Rows)
-            ExplainPropertyUInteger("Rows Fetched", nullptr, scan->rows_fetched, es);
-        ExplainRechecks(&scan->css.ss.ps, es);
-        if (scan->stale_entries > 0 || es->format != EXPLAIN_FORMAT_TEXT)
-            ExplainPropertyUInteger("Entries Skipped", nullptr, scan->stale_entries, es);
-        ExplainPropertyUInteger("Heap Fetches", nullptr, heap_fetches, es);
-        ExplainBlocks(exact_blocks, lossy_blocks, es);
-    }
-    if (scan->sources[0].shards && scan->plan.source_count > 0 &&
-        HasForeignLeaves(FindBase(RelationGetRelid(scan->css.ss.ss_currentRelation)))) {
-        ShardCounts shards = CountShards(scan);
-        ExplainPropertyUInteger("Shard Statements", nullptr, shards.pipelined + shards.wrapped, es);
-        ExplainPropertyUInteger("Shard Rows", nullptr, shards.rows, es);
-    }
-    if (scan->plan.mode != ScanMode::Entries)
-        ExplainPropertyUInteger("Partitions Visited", nullptr, partitions, es);
-}
+// --- Methods -----------------------------------------------------------------
 
 CustomExecMethods MakeExecMethods(const char *name) {
     CustomExecMethods methods = {};
@@ -1094,7 +849,7 @@ CustomExecMethods MakeExecMethods(const char *name) {
     methods.ExecCustomScan = Execute;
     methods.EndCustomScan = End;
     methods.ReScanCustomScan = Rescan;
-    methods.ExplainCustomScan = Explain;
+    methods.ExplainCustomScan = ExplainScan;
     return methods;
 }
 
@@ -1129,7 +884,7 @@ bool PrepareAhead(CustomScanState *node, const Bitmapset *changing, const Bitmap
         contain_subplans(reinterpret_cast<Node *>(quals)))
         return false;
     scan->changing = changing;
-    Source *source = &scan->sources[0];
+    ScanSource *source = &scan->sources[0];
     if (!scan->is_open || !source->batch || source->entries.recompute)
         return false;
     ShardNeeds needs = scan->needs;
@@ -1146,7 +901,7 @@ void BeginAhead(CustomScanState *node) {
 
 bool ReadAhead(CustomScanState *node) {
     IndexTableScan *scan = ToScan(node);
-    Source *source = &scan->sources[0];
+    ScanSource *source = &scan->sources[0];
     RestartEntries(&source->entries);
     return AddGroup(source->ahead, scan->plan.first_batch);
 }

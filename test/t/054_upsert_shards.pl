@@ -24,13 +24,7 @@ $node->safe_psql('shard', q{
 CREATE TABLE counters_1 (id bigint PRIMARY KEY, email text, n bigint NOT NULL);
 CREATE TABLE counters_2 (n bigint NOT NULL, email text, id bigint PRIMARY KEY);
 });
-my ($host, $port) = ($node->host, $node->port);
-$node->safe_psql('postgres', qq{
-CREATE EXTENSION index_table;
-CREATE EXTENSION postgres_fdw;
-CREATE SERVER shard FOREIGN DATA WRAPPER postgres_fdw OPTIONS (host '$host', port '$port', dbname 'shard');
-CREATE USER MAPPING FOR CURRENT_USER SERVER shard;
-} . q{
+$node->safe_psql('postgres', "CREATE EXTENSION index_table; CREATE EXTENSION postgres_fdw;\n" . server_sql('shard', $node, database => 'shard') . q{
 CREATE TABLE counters (id bigint NOT NULL, email text, n bigint NOT NULL) PARTITION BY HASH (id);
 CREATE TABLE counters_0 PARTITION OF counters (PRIMARY KEY (id)) FOR VALUES WITH (MODULUS 3, REMAINDER 0);
 CREATE FOREIGN TABLE counters_1 PARTITION OF counters FOR VALUES WITH (MODULUS 3, REMAINDER 1) SERVER shard;

@@ -21,7 +21,6 @@ deadlock_timeout = 60s
 index_table.vacuum_naptime = 3600
 index_table.drain_naptime = 3600
 });
-my ($host, $port) = ($node->host, $node->port);
 $node->safe_psql('postgres', "CREATE DATABASE $_") foreach qw(shard one two);
 $node->safe_psql('shard', 'CREATE EXTENSION index_table');
 
@@ -29,9 +28,7 @@ my $oracle;
 foreach my $db ('one', 'two')
 {
 	$node->safe_psql($db, qq{
-		CREATE EXTENSION index_table; CREATE EXTENSION postgres_fdw;
-		CREATE SERVER shard FOREIGN DATA WRAPPER postgres_fdw OPTIONS (host '$host', port '$port', dbname 'shard');
-		CREATE USER MAPPING FOR CURRENT_USER SERVER shard;});
+		CREATE EXTENSION index_table; CREATE EXTENSION postgres_fdw;} . server_sql('shard', $node, database => 'shard'));
 	my @described;
 	foreach my $table ('people', 'orders')
 	{

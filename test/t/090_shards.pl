@@ -29,14 +29,6 @@ $_->safe_psql('postgres', "CREATE EXTENSION IF NOT EXISTS plpgsql") foreach @sha
 $shards[0]->safe_psql('postgres', "CREATE TABLE c_0 ($columns, PRIMARY KEY (id)); CREATE TABLE c_1 (num numeric, tags text[], k int PRIMARY KEY, town text, email text)");
 $shards[1]->safe_psql('postgres', "CREATE TABLE c_2 ($columns, PRIMARY KEY (id))");
 
-sub server_sql
-{
-	my ($name, $node) = @_;
-	return sprintf(q{CREATE SERVER %s FOREIGN DATA WRAPPER postgres_fdw OPTIONS (host '%s', port '%s', dbname 'postgres', async_capable 'true');}
-		. "CREATE USER MAPPING FOR PUBLIC SERVER %s OPTIONS (user '%s', password_required 'false');",
-		$name, $node->host, $node->port, $name, $ENV{PGUSER} // getpwuid($<));
-}
-
 my @parts = (
 	"CREATE FOREIGN TABLE c_0 PARTITION OF c FOR VALUES WITH (MODULUS 4, REMAINDER 0) SERVER s1 OPTIONS (schema_name 'public')",
 	"CREATE FOREIGN TABLE c_1 PARTITION OF c FOR VALUES WITH (MODULUS 4, REMAINDER 1) SERVER s1 OPTIONS (schema_name 'public');"
@@ -57,7 +49,7 @@ SELECT index_table.create('c', 'lower(town)', 'denormalized', predicate => 'num 
 };
 
 $coordinator->safe_psql('postgres', 'CREATE EXTENSION index_table; CREATE EXTENSION postgres_fdw;'
-	  . server_sql('s1', $shards[0]) . server_sql('s2', $shards[1])
+	  . join('', map { server_sql("s$_", $shards[ $_ - 1 ], public => 1, options => "async_capable 'true'") } 1, 2)
 	  . "CREATE TABLE c ($columns) PARTITION BY HASH (id);" . join(';', @parts) . ';'
 	  . oracle_sql(@index_tables));
 $coordinator->safe_psql('postgres', q{INSERT INTO c SELECT i, 'mail' || i, 'Town ' || i % 7, ARRAY['t' || i % 3, 't' || i % 5], i % 11 FROM generate_series(1, 300) i});

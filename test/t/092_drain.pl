@@ -30,10 +30,7 @@ $_->safe_psql('postgres', $shard_sql) foreach @shards;
 $coordinator->safe_psql('postgres', 'CREATE EXTENSION index_table; CREATE EXTENSION postgres_fdw; CREATE TABLE people (id int NOT NULL, shard int, email text, town text) PARTITION BY LIST (shard);');
 foreach my $i (0 .. 1)
 {
-	my ($host, $port) = ($shards[$i]->host, $shards[$i]->port);
-	$coordinator->safe_psql('postgres', qq{
-		CREATE SERVER shard$i FOREIGN DATA WRAPPER postgres_fdw OPTIONS (host '$host', port '$port', dbname 'postgres');
-		CREATE USER MAPPING FOR CURRENT_USER SERVER shard$i;
+	$coordinator->safe_psql('postgres', server_sql("shard$i", $shards[$i]) . qq{
 		CREATE FOREIGN TABLE people_$i PARTITION OF people FOR VALUES IN ($i) SERVER shard$i OPTIONS (schema_name 'public', table_name 'people');});
 }
 $coordinator->safe_psql('postgres', q{

@@ -26,15 +26,9 @@ foreach my $i (0 .. 1)
 $coordinator->safe_psql('postgres', "CREATE EXTENSION index_table; CREATE EXTENSION postgres_fdw;
 	CREATE TABLE people ($people) PARTITION BY LIST (shard); CREATE TABLE orders ($orders) PARTITION BY LIST (shard)");
 
-sub server_sql
-{
-	my ($name, $node, $db) = @_;
-	my ($host, $port) = ($node->host, $node->port);
-	return "CREATE SERVER $name FOREIGN DATA WRAPPER postgres_fdw OPTIONS (host '$host', port '$port', dbname '$db'); CREATE USER MAPPING FOR CURRENT_USER SERVER $name;";
-}
 foreach my $i (0 .. 1)
 {
-	$coordinator->safe_psql('postgres', server_sql("${_}_$i", $shards[$i], $_)
+	$coordinator->safe_psql('postgres', server_sql("${_}_$i", $shards[$i], database => $_)
 		  . "CREATE FOREIGN TABLE ${_}_p$i PARTITION OF $_ FOR VALUES IN ($i) SERVER ${_}_$i OPTIONS (schema_name 'public', table_name '$_')")
 	  foreach 'people', 'orders';
 }
@@ -184,7 +178,7 @@ exact('and back');
 # The copy is complete before anything is detached: nobody misses its rows at any time.
 $shards[0]->safe_psql('postgres', 'DROP DATABASE people');
 copy_table($shards[1], $shards[0], 'people', '-t', 'people');
-$coordinator->safe_psql('postgres', server_sql('people_new', $shards[0], 'people') . qq{CREATE FOREIGN TABLE people_new ($people) SERVER people_new OPTIONS (schema_name 'public', table_name 'people');
+$coordinator->safe_psql('postgres', server_sql('people_new', $shards[0], database => 'people') . qq{CREATE FOREIGN TABLE people_new ($people) SERVER people_new OPTIONS (schema_name 'public', table_name 'people');
 	BEGIN; ALTER TABLE people DETACH PARTITION people_p1; ALTER TABLE people ATTACH PARTITION people_new FOR VALUES IN (1); COMMIT;
 	DROP FOREIGN TABLE people_p1;});
 $shards[1]->safe_psql('people', "UPDATE people SET email = 'stale ' || id, town = 'Stale'");
@@ -201,7 +195,7 @@ exact('detached');
 $shards[2]->safe_psql('postgres', 'DROP DATABASE orders');
 $shards[2]->safe_psql('postgres', 'CREATE DATABASE orders');
 $shards[2]->safe_psql('orders', "CREATE TABLE orders ($orders, PRIMARY KEY (id))");
-$coordinator->safe_psql('postgres', server_sql('orders_new', $shards[2], 'orders') . qq{
+$coordinator->safe_psql('postgres', server_sql('orders_new', $shards[2], database => 'orders') . qq{
 	CREATE FOREIGN TABLE orders_new ($orders) SERVER orders_new OPTIONS (schema_name 'public', table_name 'orders');
 	INSERT INTO orders_new SELECT * FROM orders_p1;});
 like(sqlstate($coordinator, 'postgres', 'ALTER TABLE orders ATTACH PARTITION orders_new FOR VALUES IN (1)'), qr/^55000/, 'deferred index tables want it captured');

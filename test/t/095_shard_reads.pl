@@ -11,7 +11,7 @@ use FindBin;
 use lib "$FindBin::RealBin/lib";
 use IO::Socket::UNIX;
 use Time::HiRes qw(time sleep);
-use IndexTableTest qw(new_node describe oracle_sql oracle_ok check_storage sqlstate start_session end_session has_extension);
+use IndexTableTest qw(new_node server_sql describe oracle_sql oracle_ok check_storage sqlstate start_session end_session has_extension);
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -32,12 +32,7 @@ my $columns = "tenant int NOT NULL, id bigint NOT NULL, email text COLLATE \"C\"
 my $reordered = "raw bytea, num int, doc jsonb, tags text[], flags boolean, span interval, seen timestamptz, born date, ratio float8, amount numeric(12, 3),\n"
   . "code char(4), gone text, town varchar(20), email text COLLATE \"C\", id bigint NOT NULL, tenant int NOT NULL";
 my $setup = "CREATE EXTENSION index_table;\nCREATE EXTENSION postgres_fdw;\n";
-foreach my $number (0, 1)
-{
-	my $shard = $shards[$number];
-	$setup .= "CREATE SERVER shard$number FOREIGN DATA WRAPPER postgres_fdw OPTIONS (host '" . $shard->host . "', port '" . $shard->port . "', dbname 'postgres');\n"
-	  . "CREATE USER MAPPING FOR PUBLIC SERVER shard$number OPTIONS (user '" . getpwuid($>) . "', password_required 'false');\n";
-}
+$setup .= server_sql("shard$_", $shards[$_], public => 1) foreach 0, 1;
 $setup .= "CREATE TABLE people ($columns) PARTITION BY HASH (tenant, id);\n";
 foreach my $leaf (0 .. 7)
 {

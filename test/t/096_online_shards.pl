@@ -33,10 +33,7 @@ foreach my $shard (@shards)
 $coordinator->safe_psql('postgres', "CREATE EXTENSION index_table; CREATE EXTENSION postgres_fdw; CREATE TABLE people ($columns) PARTITION BY LIST (shard);");
 foreach my $i (1 .. 2)
 {
-	my ($host, $port) = ($shards[ $i - 1 ]->host, $shards[ $i - 1 ]->port);
-	$coordinator->safe_psql('postgres', qq{
-CREATE SERVER shard$i FOREIGN DATA WRAPPER postgres_fdw OPTIONS (host '$host', port '$port', dbname 'postgres');
-CREATE USER MAPPING FOR CURRENT_USER SERVER shard$i;
+	$coordinator->safe_psql('postgres', server_sql("shard$i", $shards[ $i - 1 ]) . qq{
 CREATE FOREIGN TABLE people_$i PARTITION OF people FOR VALUES IN ($i) SERVER shard$i OPTIONS (schema_name 'public', table_name 'people');});
 }
 $coordinator->safe_psql('postgres', qq{

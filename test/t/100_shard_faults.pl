@@ -30,10 +30,7 @@ $coordinator->safe_psql('postgres', "CREATE EXTENSION index_table; CREATE EXTENS
 	CREATE TABLE people ($people) PARTITION BY LIST (shard); CREATE TABLE orders ($orders) PARTITION BY LIST (shard)");
 foreach my $i (0 .. 1)
 {
-	my ($host, $port) = ($shards[$i]->host, $shards[$i]->port);
-	$coordinator->safe_psql('postgres', qq{
-CREATE SERVER shard$i FOREIGN DATA WRAPPER postgres_fdw OPTIONS (host '$host', port '$port', dbname 'postgres');
-CREATE USER MAPPING FOR CURRENT_USER SERVER shard$i;
+	$coordinator->safe_psql('postgres', server_sql("shard$i", $shards[$i]) . qq{
 CREATE FOREIGN TABLE people_$i PARTITION OF people FOR VALUES IN ($i) SERVER shard$i OPTIONS (schema_name 'public', table_name 'people');
 CREATE FOREIGN TABLE orders_$i PARTITION OF orders FOR VALUES IN ($i) SERVER shard$i OPTIONS (schema_name 'public', table_name 'orders');});
 }

@@ -9,7 +9,7 @@ use warnings;
 
 use FindBin;
 use lib "$FindBin::RealBin/lib";
-use IndexTableTest qw(new_node describe oracle_sql oracle_ok check_storage start_session end_session has_extension);
+use IndexTableTest qw(new_node server_sql describe oracle_sql oracle_ok check_storage start_session end_session has_extension);
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -27,12 +27,7 @@ my @shards = map { new_node("shard$_", conf => $counts ? "shared_preload_librari
 
 my $columns = 'tenant int NOT NULL, id bigint NOT NULL, email text COLLATE "C", town varchar(20), amount numeric(12, 3), num int, doc text';
 my $setup = "CREATE EXTENSION index_table;\nCREATE EXTENSION postgres_fdw;\n";
-foreach my $number (0, 1)
-{
-	my $shard = $shards[$number];
-	$setup .= "CREATE SERVER shard$number FOREIGN DATA WRAPPER postgres_fdw OPTIONS (host '" . $shard->host . "', port '" . $shard->port . "', dbname 'postgres');\n"
-	  . "CREATE USER MAPPING FOR PUBLIC SERVER shard$number OPTIONS (user '" . getpwuid($>) . "', password_required 'false');\n";
-}
+$setup .= server_sql("shard$_", $shards[$_], public => 1) foreach 0, 1;
 $setup .= "CREATE TABLE people ($columns) PARTITION BY HASH (tenant, id);\n";
 foreach my $leaf (0 .. 7)
 {

@@ -33,10 +33,7 @@ CREATE TABLE people (id int PRIMARY KEY, email text, town text, note text) PARTI
 CREATE TABLE people_0 PARTITION OF people FOR VALUES WITH (MODULUS 2, REMAINDER 0);
 CREATE TABLE people_1 PARTITION OF people FOR VALUES WITH (MODULUS 2, REMAINDER 1);
 INSERT INTO people SELECT i, 'mail ' || i, 'Town ' || i % 50, repeat('x', i % 20) FROM generate_series(1, 2000) AS i;});
-my ($host, $port) = ($servers->host, $servers->port);
-$node->safe_psql('postgres', qq{
-CREATE SERVER server_$_ FOREIGN DATA WRAPPER postgres_fdw OPTIONS (host '$host', port '$port', dbname 'server_$_');
-CREATE USER MAPPING FOR CURRENT_USER SERVER server_$_;}) foreach 1 .. 3;
+$node->safe_psql('postgres', server_sql("server_$_", $servers, database => "server_$_")) foreach 1 .. 3;
 my $create_email = q{SELECT index_table.create('people', 'email', is_unique => true, partitions => 4, servers => 'server_1, server_2')};
 my $create_town = q{SELECT index_table.create('people', 'town', 'denormalized', partitions => 3, servers => 'server_3, server_1')};
 $node->safe_psql('postgres', "$create_email; $create_town");

@@ -51,10 +51,7 @@ sub start_servers
 	my $parallel = rand() < 0.5 ? 'true' : 'false';
 	foreach my $i (0 .. 1)
 	{
-		my ($host, $port) = ($shards[$i]->host, $shards[$i]->port);
-		$coordinator->safe_psql('postgres', qq{
-			CREATE SERVER shard$i FOREIGN DATA WRAPPER postgres_fdw OPTIONS (host '$host', port '$port', dbname 'postgres', parallel_commit '$parallel');
-			CREATE USER MAPPING FOR CURRENT_USER SERVER shard$i;
+		$coordinator->safe_psql('postgres', server_sql("shard$i", $shards[$i], options => "parallel_commit '$parallel'") . qq{
 			CREATE FOREIGN TABLE people_$i PARTITION OF people FOR VALUES IN ($i) SERVER shard$i OPTIONS (schema_name 'public', table_name 'people');});
 	}
 	my ($email, $num, $tag) = map { $options{servers} ? ", partitions => $_->[0], servers => '$_->[1]'" : '' }

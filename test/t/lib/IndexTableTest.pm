@@ -22,7 +22,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 our @EXPORT = qw(new_node describe oracle_sql oracle_ok check_storage storage_problems await_reinitialization has_extension sqlstate quote_literal start_session end_session
-	start_command end_command varied_tables_sql sections run_sides
+	start_command end_command server_sql varied_tables_sql sections run_sides
 	gate_sql hold_lock release_lock shut_gate lock_table kill_backend wait_until_up);
 
 # A running server; options are those of PostgreSQL::Test::Cluster::init, and conf => more settings,
@@ -194,6 +194,19 @@ sub sections
 		push @{ $sections{$current} }, $line if defined $current;
 	}
 	return (\%sections, $current // 'the beginning');
+}
+
+# SQL of a foreign server, and of the user mapping of whoever runs it: database => another than postgres
+# (a psql variable as :'NAME'), options => more of the server's, public => whoever comes is the superuser there.
+sub server_sql
+{
+	my ($name, $node, %options) = @_;
+	my $database = $options{database} // 'postgres';
+	$database = "'$database'" unless $database =~ /^:/;
+	my ($host, $port, $user) = ($node->host, $node->port, $ENV{PGUSER} // getpwuid($>));
+	my $more = $options{options} ? ", $options{options}" : '';
+	my $mapping = $options{public} ? "FOR PUBLIC SERVER $name OPTIONS (user '$user', password_required 'false')" : "FOR CURRENT_USER SERVER $name";
+	return "CREATE SERVER $name FOREIGN DATA WRAPPER postgres_fdw OPTIONS (host '$host', port '$port', dbname $database$more);\nCREATE USER MAPPING $mapping;\n";
 }
 
 sub has_extension

@@ -106,13 +106,11 @@ sub start_shards
 	$version = $coordinator->safe_psql('postgres', 'SHOW server_version_num');
 	my $counted = $options{counted} && has_extension($coordinator, 'pg_stat_statements');
 	@shards = map { new_node("shard$_", conf => $counted ? "shared_preload_libraries = 'pg_stat_statements'\n" : '') } 0 .. 2;
-	my $user = getpwuid($>);
 	my $setup = "CREATE EXTENSION index_table;\nCREATE EXTENSION postgres_fdw;\n";
 	foreach my $number (0 .. 2)
 	{
-		my ($host, $port) = ($shards[$number]->host, $shards[$number]->port);
-		$setup .= "CREATE SERVER shard$number FOREIGN DATA WRAPPER postgres_fdw OPTIONS (host '$host', port '$port', dbname :'DBNAME', fetch_size '7', async_capable '" . ($number == 2 ? 'false' : 'true') . "');\n"
-		  . "CREATE USER MAPPING FOR PUBLIC SERVER shard$number OPTIONS (user '$user', password_required 'false');\n";
+		$setup .= server_sql("shard$number", $shards[$number], database => ":'DBNAME'", public => 1,
+			options => "fetch_size '7', async_capable '" . ($number == 2 ? 'false' : 'true') . "'");
 		$shards[$number]->safe_psql('postgres', "CREATE DATABASE $_") foreach @sides;
 		$shards[$number]->safe_psql('postgres', 'CREATE EXTENSION pg_stat_statements') if $counted;
 	}
