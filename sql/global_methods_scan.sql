@@ -320,6 +320,23 @@ DROP TABLE places_p8;
 SELECT index_table.vacuum('places_tags') >= 0 AS swept;
 SELECT check_all();
 
+-- Conditions joined by OR: one of the indexes could be read backward, the other cannot, and the order is
+-- the sort's; what a bitmap reads in order costs what it costs alone.
+CREATE INDEX places_id ON places USING global (id);
+CREATE INDEX places_place_too ON places USING global (place) WITH (method = 'gist');
+SELECT q AS query, same(q), reads(q)
+  FROM (VALUES ($$ SELECT * FROM places WHERE id > 5995 OR place ~= point(5, 5) ORDER BY id DESC $$),
+               ($$ SELECT * FROM places WHERE id > 5995 OR place <@ box '((0,0),(20,20))' ORDER BY id DESC LIMIT 3 $$)) AS v(q);
+CREATE TABLE tagged (id int, a int, tags int[]) PARTITION BY HASH (id);
+DO $$ BEGIN FOR i IN 0 .. 63 LOOP EXECUTE format('CREATE TABLE tagged_p%s PARTITION OF tagged FOR VALUES WITH (MODULUS 64, REMAINDER %s)', i, i); END LOOP; END $$;
+INSERT INTO tagged SELECT i, i, ARRAY[i % 60, 1000 + i % 7] FROM generate_series(1, 60000) AS i;
+CREATE INDEX tagged_tags ON tagged USING global (tags) WITH (method = 'gin');
+CREATE INDEX tagged_a ON tagged USING global (a);
+ANALYZE tagged;
+SET index_table.enable_scan = on;
+SELECT reads($$ SELECT * FROM tagged WHERE tags @> ARRAY[7] $$), reads($$ SELECT * FROM tagged WHERE tags @> ARRAY[7] OR a = -1 $$);
+SELECT same($$ SELECT * FROM tagged WHERE tags @> ARRAY[7] OR a = -1 $$);
+
 SET client_min_messages = error;
 DROP SCHEMA global_methods_scan CASCADE;
 DROP EXTENSION pg_trgm, btree_gist;

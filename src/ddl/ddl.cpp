@@ -509,7 +509,7 @@ void FollowAlterTable(AlterTableStmt *statement) {
             ReportLeaving(FindRelation(castNode(PartitionCmd, command->def)->name));
             // A partitioned table goes on with global indexes of its own.
             CompleteGlobalIndexes(FindRelation(castNode(PartitionCmd, command->def)->name),
-                                  InvalidOid);
+                                  InvalidOid, Children::Former);
             break;
         case AT_AddColumn:
             if (IsBase(relid))

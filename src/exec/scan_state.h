@@ -80,6 +80,9 @@ inline IndexTableScan *ToScan(CustomScanState *node) {
     return reinterpret_cast<IndexTableScan *>(node);
 }
 
+// Whether a node is one of the scans here.
+bool IsIndexTableScan(const CustomScanState *node);
+
 // Whether entries come from servers.
 bool ReadsServers(const IndexTableScan *scan);
 

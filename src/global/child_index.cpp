@@ -204,11 +204,28 @@ void InitializeChild(Relation child, ForkNumber fork) {
     UnlockReleaseBuffer(buffer);
 }
 
+namespace {
+
+// TRUNCATE empties a file that is this subtransaction's own, and the number stays: entries of the
+// rows before have it for their token. So another is written down, as for a child that rejoins, and
+// nobody believes the extent any more that the file is empty.
+void JoinInPlace(Relation child, Relation storage, uint32 former) {
+    SetHasPages(storage, former);
+    CacheInvalidateRelcache(storage); // sessions recall it
+    WriteState(child, EmptyState(RelationGetRelid(storage), GetNewObjectId()),
+               [](const ChildState &) { return true; });
+    RefreshChildState(child);
+}
+
+} // namespace
+
 // Extents are given to files without rows as long as there are plenty.
 void JoinGlobalIndex(Relation child, Relation storage) {
     Assert(!IsCertain(child));
     uint32 token = compat::FileNumber(child);
-    if (RelationIsPermanent(child) && !IsHalfGiven(storage)) {
+    if (std::optional<uint32> former = FindFirstExtent(storage, RelationGetRelid(child), token)) {
+        JoinInPlace(child, storage, *former);
+    } else if (RelationIsPermanent(child) && !IsHalfGiven(storage)) {
         uint32 count = 1;
         GiveExtents(storage,
                     {.heap = child->rd_index->indrelid,

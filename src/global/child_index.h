@@ -42,7 +42,8 @@ struct ChildState {
 // child stays empty. The init fork is what an unlogged child's file is after a crash.
 void InitializeChild(Relation child, ForkNumber fork);
 
-// Makes a child whose file is new in this subtransaction part of a global index, under a new token.
+// Makes a child whose file is new in this subtransaction, or was emptied in it, part of a global
+// index, under a new token.
 void JoinGlobalIndex(Relation child, Relation storage);
 
 // Makes a child whose file a crash has emptied part of a global index again.

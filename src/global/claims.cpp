@@ -186,7 +186,11 @@ ClaimState StateOf(const ItemPointerData *claim) {
     TransactionId claimer = ClaimerOf(claim);
     if (TransactionIdIsCurrentTransactionId(claimer))
         return ClaimState::Own;
-    return TransactionIdIsInProgress(claimer) ? ClaimState::Others : ClaimState::Over;
+    // Nobody freezes claims: of one that is left for long the id comes to stand for a later one.
+    return TransactionIdPrecedes(claimer, ReadNextTransactionId()) &&
+                   TransactionIdIsInProgress(claimer)
+               ? ClaimState::Others
+               : ClaimState::Over;
 }
 
 UniqueTree *OpenUniqueTree(Oid storage, LOCKMODE lock) {

@@ -98,7 +98,7 @@ void FollowIndexWithTree(const GlobalIndex &index, Oid base, Oid attached) {
 }
 
 // Builds those of a table's global indexes that have no tree, and looks after the others.
-void CompleteIndexesOf(Oid base_oid, Oid attached) {
+void CompleteIndexesOf(Oid base_oid, Oid attached, Children children) {
     if (get_rel_relkind(base_oid) != RELKIND_PARTITIONED_TABLE)
         return;
     Relation base = table_open(base_oid, AccessShareLock);
@@ -111,7 +111,7 @@ void CompleteIndexesOf(Oid base_oid, Oid attached) {
             FollowIndexWithTree(*index, base_oid, attached);
         } else if (get_index_isvalid(root)) {
             find_all_inheritors(base_oid, ShareLock, nullptr);
-            BuildGlobalIndex(root);
+            BuildGlobalIndex(root, children);
         }
     }
     table_close(base, NoLock);
@@ -256,17 +256,17 @@ void RefuseConcurrentReindex(const ReindexStmt *statement, Oid relid) {
 
 } // namespace
 
-void CompleteGlobalIndexes(Oid relid, Oid attached) {
+void CompleteGlobalIndexes(Oid relid, Oid attached, Children children) {
     if (!OidIsValid(relid) || !OidIsValid(GlobalMethod()))
         return;
     if (IsBinaryUpgrade)
         return;
     attached = OidIsValid(attached) ? TableOf(attached) : InvalidOid;
     Oid table = TableOf(relid);
-    CompleteIndexesOf(table, attached);
+    CompleteIndexesOf(table, attached, children);
     ListCell *cell;
     foreach (cell, get_partition_ancestors(table))
-        CompleteIndexesOf(lfirst_oid(cell), attached);
+        CompleteIndexesOf(lfirst_oid(cell), attached, children);
 }
 
 void ReportLeaving(Oid partition) {

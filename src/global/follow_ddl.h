@@ -1,6 +1,7 @@
 // What DDL does to global indexes that PostgreSQL does not do by itself.
 #pragma once
 
+#include "global/storage.h"
 #include "pg.h"
 
 namespace index_table {
@@ -8,9 +9,9 @@ namespace index_table {
 // After a command that may have made indexes of a partitioned table, or have attached to it. The
 // table is that of `relid`, a partition or an index of it: builds those of its global indexes, and
 // of the tables that it is a partition of, that have no tree yet. `attached`, a table or an index
-// (InvalidOid: none), has come as it was: its partitions enter their rows. Raises 23505 as CREATE
-// INDEX does.
-void CompleteGlobalIndexes(Oid relid, Oid attached);
+// (InvalidOid: none), has come as it was: its partitions enter their rows. `children` are those
+// of indexes that are built. Raises 23505 as CREATE INDEX does.
+void CompleteGlobalIndexes(Oid relid, Oid attached, Children children = Children::New);
 
 // Before a partition is dropped or detached, with what is below it: its entries will be stale.
 void ReportLeaving(Oid partition);

@@ -149,7 +149,7 @@ void MakeTree(Relation root, Oid storage_oid, bits16 flags = 0) {
     CommandCounterIncrement();
 }
 
-void Build(Oid root_oid) {
+void Build(Oid root_oid, Children children) {
     Relation root = index_open(root_oid, AccessShareLock);
     Relation base = table_open(root->rd_index->indrelid, AccessShareLock);
     pgstat_progress_start_command(PROGRESS_COMMAND_CREATE_INDEX, RelationGetRelid(base));
@@ -158,9 +158,9 @@ void Build(Oid root_oid) {
     foreach (cell, ListChildren(root_oid, AccessExclusiveLock)) {
         Relation child = index_open(lfirst_oid(cell), NoLock);
         char persistence = child->rd_rel->relpersistence;
-        bool is_old = !compat::HasFileOfThisLevel(child);
+        bool is_old = children == Children::Former || !compat::HasFileOfThisLevel(child);
         index_close(child, NoLock);
-        if (is_old) // a dump has been here: a new file, which ROLLBACK takes back
+        if (is_old) // a dump, or DETACH, has been here: a new file, which ROLLBACK takes back
             compat::ReindexIndex(lfirst_oid(cell), persistence);
         child = index_open(lfirst_oid(cell), NoLock);
         Relation storage = relation_open(storage_oid, NoLock);
@@ -275,9 +275,9 @@ void BeginGlobalIndex(Oid root_oid) {
     LeaveOwner(owner);
 }
 
-void BuildGlobalIndex(Oid root) {
+void BuildGlobalIndex(Oid root, Children children) {
     OwnerContext owner = EnterOwner(RelationOwner(root));
-    Build(root);
+    Build(root, children);
     LeaveOwner(owner);
 }
 
@@ -298,7 +298,7 @@ void RebuildGlobalIndex(Oid root) {
     if (std::optional<GlobalIndex> index = FindGlobalIndex(root))
         Rebuild(*index);
     else
-        Build(root);
+        Build(root, Children::Former);
     LeaveOwner(owner);
 }
 

@@ -26,10 +26,14 @@ Relation OpenTree(Relation storage, LOCKMODE mode);
 // transaction.
 List *ListChildren(Oid root, LOCKMODE mode);
 
+// Whether the children of a root may have been part of another global index, as after DETACH, and
+// get new files, or have just been made.
+enum class Children { New, Former };
+
 // Makes storage and tree of a valid root that has none, and has the tree hold every row of every
 // partition. REQUIRES: the table and its partitions are locked so that nobody writes. Acts as the
 // owner, whose functions are evaluated. Raises 23505 where the index is unique and a key repeats.
-void BuildGlobalIndex(Oid root);
+void BuildGlobalIndex(Oid root, Children children);
 
 // Makes storage and tree of a root that has neither, before any of its children are there. The tree
 // takes entries and is not valid: it is not for queries.

@@ -510,7 +510,7 @@ void CheckIsOwn(Relation rel) {
                         errhint("CREATE INDEX ... USING global makes what has it.")));
 }
 
-// It has no transaction ids that could wrap around.
+// It has no transaction ids that could wrap around; claims, in the tree, may, see StateOf().
 void MakeFile(Relation rel, const compat::FileLocator *locator, char persistence,
               TransactionId *frozen_xid, MultiXactId *min_multi) {
     CheckIsOwn(rel);

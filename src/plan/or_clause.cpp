@@ -73,6 +73,7 @@ List *MatchOr(PlannerInfo *root, RelOptInfo *rel, RestrictInfo *restriction) {
         // Its rows must be fetched, to tell which were there before.
         path->path.pathtype = T_IndexScan;
         path->path.pathkeys = NIL;
+        path->indexscandir = ForwardScanDirection; // the only one of GiST and SP-GiST
         path->indexorderbys = NIL;
         path->indexorderbycols = NIL;
         paths = lappend(paths, path);

@@ -122,18 +122,9 @@ void AddServers(const Candidate *candidate, const IndexPath *path, CustomPath *c
     custom->path.parallel_safe = false;
 }
 
-void AddIndexPath(PlannerInfo *root, RelOptInfo *rel, IndexPath *path) {
-    const Candidate *candidate = FindCandidate(rel, path->indexinfo);
-    if (!candidate || !CanAskServers(candidate, path))
-        return;
-    bool has_predicate = candidate->owner_index ? candidate->owner_index->predicate != NIL
-                                                : path->indexinfo->indpred != NIL;
-    if (candidate->by_bitmap && path->indexclauses == NIL && !has_predicate)
-        return; // all of it, in no order
-    path = WithoutArrays(root, candidate, path);
-    CustomPath *custom = Wrap(&path->path);
-    if (candidate->is_partitioned)
-        custom->path.pathkeys = NIL;
+// What a path through a candidate costs.
+void CostScan(PlannerInfo *root, RelOptInfo *rel, const Candidate *candidate, IndexPath *path,
+              CustomPath *custom) {
     if (candidate->by_bitmap && candidate->owner_index)
         CostBitmap(root, candidate, path, custom);
     else if (candidate->by_bitmap)
@@ -149,6 +140,21 @@ void AddIndexPath(PlannerInfo *root, RelOptInfo *rel, IndexPath *path) {
     }
     AddQueue(candidate, path, custom);
     AddServers(candidate, path, custom);
+}
+
+void AddIndexPath(PlannerInfo *root, RelOptInfo *rel, IndexPath *path) {
+    const Candidate *candidate = FindCandidate(rel, path->indexinfo);
+    if (!candidate || !CanAskServers(candidate, path))
+        return;
+    bool has_predicate = candidate->owner_index ? candidate->owner_index->predicate != NIL
+                                                : path->indexinfo->indpred != NIL;
+    if (candidate->by_bitmap && path->indexclauses == NIL && !has_predicate)
+        return; // all of it, in no order
+    path = WithoutArrays(root, candidate, path);
+    CustomPath *custom = Wrap(&path->path);
+    if (candidate->is_partitioned)
+        custom->path.pathkeys = NIL;
+    CostScan(root, rel, candidate, path, custom);
     add_path(rel, &custom->path);
 }
 
@@ -183,36 +189,30 @@ void AddElementPaths(PlannerInfo *root, RelOptInfo *rel, const CandidateSet *set
 
 // Paths for conditions on different keys joined by OR: one after the other, each row once.
 void AddOrPaths(PlannerInfo *root, RelOptInfo *rel) {
-    const CandidateSet *set = GetCandidates(rel);
     ListCell *cell, *arm;
     foreach (cell, rel->baserestrictinfo) {
         List *arms = MatchOr(root, rel, lfirst_node(RestrictInfo, cell));
         if (arms == NIL)
             continue;
-        CustomPath *custom = Wrap(static_cast<Path *>(linitial(arms)));
-        custom->custom_private = arms;
-        custom->path.pathkeys = NIL;
-        custom->path.rows = rel->rows;
-        custom->path.startup_cost = 0;
-        custom->path.total_cost = 0;
-        foreach (arm, arms) {
-            IndexPath *path = lfirst_node(IndexPath, arm);
-            custom->path.total_cost +=
-                path->path.total_cost +
-                CostOfFetching(root, set, FindCandidate(rel, path->indexinfo), path);
-        }
+        CustomPath *custom = nullptr;
         bool can_ask = true;
         foreach (arm, arms) {
             IndexPath *path = lfirst_node(IndexPath, arm);
             const Candidate *candidate = FindCandidate(rel, path->indexinfo);
-            AddQueue(candidate, path, custom);
-            AddServers(candidate, path, custom);
             can_ask = can_ask && CanAskServers(candidate, path);
+            CustomPath *own = Wrap(&path->path);
+            CostScan(root, rel, candidate, path, own);
+            if (!custom) {
+                custom = own;
+                continue;
+            }
+            custom->path.total_cost += own->path.total_cost;
+            custom->path.parallel_safe = custom->path.parallel_safe && own->path.parallel_safe;
         }
         if (!can_ask)
             continue;
-        if (set->has_foreign)
-            RememberShards(custom);
+        custom->custom_private = arms;
+        custom->path.rows = rel->rows;
         add_path(rel, &custom->path);
     }
 }
