@@ -323,7 +323,8 @@ SELECT check_all();
 -- Conditions joined by OR: one of the indexes could be read backward, the other cannot, and the order is
 -- the sort's; what a bitmap reads in order costs what it costs alone.
 CREATE INDEX places_id ON places USING global (id);
-CREATE INDEX places_place_too ON places USING global (place) WITH (method = 'gist');
+DROP INDEX places_place;
+CREATE INDEX places_place ON places USING global (place) WITH (method = 'gist');
 SELECT q AS query, same(q), reads(q)
   FROM (VALUES ($$ SELECT * FROM places WHERE id > 5995 OR place ~= point(5, 5) ORDER BY id DESC $$),
                ($$ SELECT * FROM places WHERE id > 5995 OR place <@ box '((0,0),(20,20))' ORDER BY id DESC LIMIT 3 $$)) AS v(q);

@@ -762,6 +762,46 @@ INSERT INTO recomputation VALUES ('merged_by_k', 'k, partition_id, id, day', 'me
 SELECT * FROM differences();
 DELETE FROM recomputation;
 DROP TABLE merged;
+-- A superuser moves the index table of somebody who has no rights in the schema, with its queue.
+CREATE TABLE notes (id text PRIMARY KEY, v text, tags text[]) PARTITION BY HASH (id);
+CREATE TABLE notes_1 PARTITION OF notes FOR VALUES WITH (MODULUS 1, REMAINDER 0);
+ALTER TABLE notes OWNER TO regress_queue_owner;
+INSERT INTO notes SELECT i, 'v' || i % 50 FROM generate_series(1, 2000) AS i;
+SELECT index_table.create('notes', 'v', maintenance => 'deferred');
+CREATE SCHEMA queue_too;
+ALTER TABLE notes_by_v SET SCHEMA queue_too;
+SELECT count(*) FROM pg_class WHERE relnamespace = 'queue_too'::regnamespace AND relkind IN ('r', 'p');
+ALTER TABLE queue_too.notes_by_v SET SCHEMA queue;
+DROP SCHEMA queue_too;
+-- What owners do to a queue whose guard they have disabled ends in an error.
+UPDATE notes SET v = 'v7' WHERE id = '1';
+ALTER TABLE notes_by_v_queue DISABLE TRIGGER ALL;
+ALTER TABLE notes_by_v_queue_1 DISABLE TRIGGER ALL;
+ALTER TABLE notes_by_v_queue_2 DISABLE TRIGGER ALL;
+SET index_table.enable_scan = force;
+UPDATE notes_by_v_queue SET identity_1 = array_fill(NULL::text, ARRAY[cardinality(identity_1)]);
+SELECT count(*) FROM notes WHERE v = 'v7';
+UPDATE notes_by_v_queue SET identity_1 = array_fill('1'::text, ARRAY[cardinality(identity_1)], ARRAY[2]);
+SELECT count(*) FROM notes WHERE v = 'v7';
+UPDATE notes_by_v_queue SET identity_1 = array_fill('1'::text, ARRAY[cardinality(identity_1)]);
+SELECT count(*) FROM notes WHERE v = 'v7';
+-- Rows of many keys.
+SELECT index_table.create('notes', 'unnest(tags)', maintenance => 'deferred', name => 'notes_by_tag');
+UPDATE notes SET tags = (SELECT array_agg('t' || i % 5000) FROM generate_series(1, 10000) AS i) WHERE id = '1';
+UPDATE notes SET tags = (SELECT array_agg('t' || i) FROM generate_series(1, 5000, 3) AS i) || tags[1:10] WHERE id = '1';
+SELECT count(*) FROM notes WHERE tags @> ARRAY['t4'];
+CALL index_table.drain();
+SELECT count(*) FROM notes WHERE tags @> ARRAY['t4'];
+SELECT count(*) FROM notes WHERE tags @> ARRAY['t4999'];
+UPDATE notes SET tags = tags[1:5] || 't0'::text WHERE id = '1';
+CALL index_table.drain();
+RESET index_table.enable_scan;
+INSERT INTO recomputation VALUES ('notes_by_v', 'b.v, p.partition_id, b.id', 'notes AS b', DEFAULT);
+SELECT * FROM differences();
+DELETE FROM recomputation;
+(SELECT unnest, id FROM notes_by_tag EXCEPT ALL SELECT DISTINCT t, id FROM notes, unnest(tags) AS t)
+UNION ALL (SELECT DISTINCT t, id FROM notes, unnest(tags) AS t EXCEPT ALL SELECT unnest, id FROM notes_by_tag);
+DROP TABLE notes;
 DROP TABLE events;
 DROP TABLE single;
 SELECT relname FROM pg_class WHERE relnamespace = 'queue'::regnamespace AND relname LIKE '%queue%';

@@ -319,9 +319,8 @@ const IndexTable *GetIndexTable(Oid relid) {
         ereport(ERROR,
                 (errcode(ERRCODE_WRONG_OBJECT_TYPE), errmsg("\"%s\" is not an index table", name),
                  FindGlobalIndex(relid)
-                     ? errhint("It is a global index: vacuum() is for those, too, and the rest for "
-                               "index tables. amcheck checks its B-tree, which the view "
-                               "index_table.global_indexes shows.")
+                     ? errhint("It is a global index: verify(), repair() and vacuum() are for "
+                               "those, too, and the rest for index tables.")
                      : errhint("The view index_table.index_tables shows the index tables.")));
     return table;
 }

@@ -472,14 +472,13 @@ void FollowNewSchema(const AlterObjectSchemaStmt *statement) {
     Oid queue = OidIsValid(relid) ? RecordedQueue(relid) : InvalidOid;
     if (!OidIsValid(queue) || !HasGuard(queue))
         return;
-    OwnerContext owner = EnterOwner(RelationOwner(relid));
+    // By whoever moves the index table: its owner may have no rights in the schema.
     ListCell *cell;
     foreach (cell, find_all_inheritors(queue, AccessExclusiveLock, nullptr))
         if (get_rel_namespace(lfirst_oid(cell)) != schema)
             ExecuteUnguarded(psprintf("ALTER TABLE %s SET SCHEMA %s",
                                       QualifiedName(lfirst_oid(cell)),
                                       quote_identifier(statement->newschema)));
-    LeaveOwner(owner);
 }
 
 void FollowAlterTable(AlterTableStmt *statement) {

@@ -162,7 +162,8 @@ PackIdentities BeginIdentities(const PackReader *reader, const Pack &pack, bool 
         Datum stored = slot_getattr(pack.slot, kPackIdentity + i, &isnull);
         ArrayType *array = isnull ? nullptr : DatumGetArrayTypeP(stored);
         if (!array || ARR_NDIM(array) != 1 || ARR_DIMS(array)[0] != pack.count ||
-            ARR_ELEMTYPE(array) != queue->identity[i].type)
+            ARR_LBOUND(array)[0] != 1 || ARR_ELEMTYPE(array) != queue->identity[i].type ||
+            array_contains_nulls(array))
             elog(ERROR, "a pack of queue \"%s\" is damaged", get_rel_name(queue->cached.relid));
         identities.arrays[i] = PointerGetDatum(array);
         const QueueColumn &column = queue->identity[i];

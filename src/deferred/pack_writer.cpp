@@ -143,10 +143,6 @@ void AddKey(PackWriter *writer, Datum value, bool isnull) {
     if (!writer->hasher->is_usable)
         return;
     uint32 hash = HashKey(writer->hasher, value, isnull);
-    uint16 place = writer->count - 1;
-    for (int i = writer->hash_count; i > 0 && writer->places[i - 1] == place; i--)
-        if (writer->hashes[i - 1] == hash)
-            return;
     if (writer->hash_count == writer->hash_capacity) {
         int grown = Max(8, writer->hash_capacity * 4);
         uint32 *hashes = static_cast<uint32 *>(
@@ -159,12 +155,20 @@ void AddKey(PackWriter *writer, Datum value, bool isnull) {
         writer->hash_capacity = grown;
     }
     writer->hashes[writer->hash_count] = hash;
-    writer->places[writer->hash_count++] = place;
-    writer->bytes += sizeof(uint32) + sizeof(uint16);
+    writer->places[writer->hash_count++] = writer->count - 1;
 }
 
 void FinishIdentity(PackWriter *writer) {
     static_assert(kPackSize < kMaxPlaces);
+    // Each key of the identity once: most rows have the same before and after.
+    int first = writer->hash_count;
+    while (first > 0 && writer->places[first - 1] == writer->count - 1)
+        first--;
+    uint32 *begin = writer->hashes + first, *end = writer->hashes + writer->hash_count;
+    std::sort(begin, end);
+    int kept = static_cast<int>(std::unique(begin, end) - begin);
+    writer->hash_count = first + kept;
+    writer->bytes += (sizeof(uint32) + sizeof(uint16)) * kept;
     // One more of the kind would be too much.
     if (writer->count == kPackSize || writer->bytes + writer->bytes / writer->count > kPackBytes)
         WritePack(writer, nullptr);

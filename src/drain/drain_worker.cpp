@@ -275,8 +275,8 @@ void SetOptions() {
 
 void InitializeDrainWorker() {
     DefineCustomIntVariable("index_table.drain_naptime",
-                            "Seconds that workers wait between two drains of a shard; 0 turns them "
-                            "off.",
+                            "Seconds that workers wait between two drains of a shard, or of a "
+                            "queue here that nobody woke them for; 0 turns them off.",
                             "They run where index_table is in shared_preload_libraries.", &naptime,
                             1, 0, 86400, PGC_SIGHUP, GUC_UNIT_S, nullptr, nullptr, nullptr);
 }

@@ -229,19 +229,24 @@ void AddEntry(RowEntries *row, const Target &target, const Datum *values, const 
 
 // Deletes what is stored and the row does not have.
 void RemoveStale(Target *target, const Datum *identity, int32 partition_id, RowEntries *row) {
+    int next = 0; // after the one found last: most are stored in the order in which they are made
     ListCell *cell;
     foreach (cell, target->finders) {
         Finder *finder = static_cast<Finder *>(lfirst(cell));
         StoredEntries stored = {};
         FindStored(finder, identity, partition_id, &stored);
         for (HeapTuple tuple : std::span(stored.tuples, stored.count)) {
-            int i = 0;
-            while (i < row->count &&
-                   (row->are_stored[i] || !IsEntry(target, finder, tuple, row->entries[i])))
-                i++;
-            if (i < row->count)
+            int tried = 0, i = 0;
+            for (; tried < row->count; tried++) {
+                i = (next + tried) % row->count;
+                if (!row->are_stored[i] && IsEntry(target, finder, tuple, row->entries[i]))
+                    break;
+            }
+            CHECK_FOR_INTERRUPTS();
+            if (tried < row->count) {
                 row->are_stored[i] = true;
-            else if (target->writer)
+                next = i + 1;
+            } else if (target->writer)
                 DeleteStoredEntry(target->writer, RelationGetRelid(finder->rel), &tuple->t_self);
         }
     }

@@ -132,7 +132,6 @@ int64 EnterRows(Relation base, Oid leaf) {
     return entered;
 }
 
-// Gives numbers to leaves, and enters their rows.
 // Gives a leaf its number; a shard's may have changes queued already.
 void Number(Oid base, Oid leaf) {
     AddPartition(base, leaf);
@@ -140,6 +139,7 @@ void Number(Oid base, Oid leaf) {
         RequestDrainWorker();
 }
 
+// Gives numbers to leaves, and enters their rows.
 int64 AddLeaves(Relation base, List *leaves) {
     int64 entered = 0;
     ListCell *cell;

@@ -144,8 +144,7 @@ void Connect(ShardConnection *self, const ConnectionOptions &options) {
     CheckBeforeConnecting(options);
     if (!AcquireDescriptor() && !(CloseUnused(0) && AcquireDescriptor()))
         ereport(ERROR, (errcode(ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION),
-                        errmsg("could not connect to server \"%s\" of foreign table \"%s\"",
-                               self->server, get_rel_name(self->table)),
+                        errmsg("could not connect to %s", Describe(self)),
                         errdetail("There are too many open files on the local server."),
                         errhint("Raise the server's max_files_per_process and/or \"ulimit -n\" "
                                 "limits.")));
