@@ -363,6 +363,21 @@ SELECT * FROM compare(400);
 SELECT count(*) > 10 AS rows FROM parted;
 SELECT * FROM differences();
 
+-- A partition itself, with unique keys of its own beside that of a global index.
+CREATE TABLE t (id int, p int, e text, PRIMARY KEY (id, p)) PARTITION BY LIST (p);
+CREATE TABLE t_1 PARTITION OF t FOR VALUES IN (1);
+CREATE TABLE t_3 PARTITION OF t FOR VALUES IN (3);
+INSERT INTO t VALUES (1, 1, 'a'), (7, 3, 'c');
+CREATE INDEX t_e ON t USING global (e) WITH (unique);
+INSERT INTO t_3 VALUES (2, 3, 'a'), (7, 3, 'new'), (8, 3, 'ok'), (8, 3, 'ok2'), (9, 3, 'ok') ON CONFLICT DO NOTHING RETURNING *;
+INSERT INTO t_3 VALUES (2, 3, 'c'), (12, 3, 'zz') ON CONFLICT (e) DO UPDATE SET id = 50 RETURNING *;
+INSERT INTO t_3 VALUES (12, 3, 'new'), (17, 3, 'uu') ON CONFLICT (id, p) DO UPDATE SET e = EXCLUDED.e RETURNING *;
+SELECT index_table.create('t', 'id', is_unique => true);
+INSERT INTO t_3 VALUES (17, 3, 'a1'), (19, 3, 'tt') ON CONFLICT (id) DO UPDATE SET e = 'n' || EXCLUDED.e RETURNING *;
+INSERT INTO t_3 VALUES (17, 3, 'a1'), (20, 3, 'ss'), (50, 3, 'tt') ON CONFLICT DO NOTHING RETURNING *;
+SELECT i, v.* FROM unnest('{t_e,t_by_id}'::regclass[]) AS i, index_table.verify(i) AS v;
+SELECT * FROM t ORDER BY id;
+
 DROP OWNED BY on_conflict_user;
 DROP SCHEMA on_conflict CASCADE;
 DROP ROLE on_conflict_user;
