@@ -98,7 +98,8 @@ void EndGlobalConflicts(GlobalConflicts *conflicts) {
 GlobalKeys *MakeGlobalKeys(GlobalConflicts *conflicts, ResultRelInfo *relinfo) {
     GlobalKeys *keys = palloc0_object(GlobalKeys);
     keys->keys = palloc0_array(GlobalKey, conflicts->count);
-    // As PostgreSQL would have opened them, who takes what it finds open: to tell conflicts by, too.
+    // As PostgreSQL would have opened them, who takes what it finds open: to tell conflicts by,
+    // too.
     if (relinfo->ri_RelationDesc->rd_rel->relhasindex && !relinfo->ri_IndexRelationDescs)
         ExecOpenIndices(relinfo, true);
     for (int i = 0; i < conflicts->count; i++)
