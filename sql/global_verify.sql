@@ -135,6 +135,63 @@ SELECT * FROM index_table.verify('numbers_n') ORDER BY identity;
 SELECT index_table.repair('numbers_n');
 SELECT * FROM index_table.verify('numbers_n');
 
+-- Methods that are not scanned as a whole: a row has several entries in GIN, none in hash where its key is NULL.
+CREATE TABLE things (id int, k int, tags text[], note text) PARTITION BY HASH (id);
+CREATE TABLE things_0 PARTITION OF things FOR VALUES WITH (MODULUS 2, REMAINDER 0) WITH (autovacuum_enabled = off);
+CREATE TABLE things_1 PARTITION OF things FOR VALUES WITH (MODULUS 2, REMAINDER 1) WITH (autovacuum_enabled = off);
+INSERT INTO things SELECT i, nullif(i % 50, 7), CASE i % 5 WHEN 0 THEN NULL WHEN 1 THEN '{}' ELSE ARRAY['t' || i % 9, 'all', NULL] END FROM generate_series(1, 300) AS i;
+CREATE INDEX things_k ON things USING global (k) WITH (method = hash);
+CREATE INDEX things_tags ON things USING global (tags) WITH (method = gin);
+CREATE INDEX things_some ON things USING global (tags) WITH (method = gin) WHERE id > 100;
+CREATE FUNCTION things_problems() RETURNS TABLE (index regclass, problem text, partition regclass, key jsonb, ids int[])
+LANGUAGE sql AS $$
+    SELECT g.index, v.problem, v.partition, v.key, array_agg(p.id ORDER BY p.id)
+      FROM index_table.global_indexes AS g, index_table.verify(g.index) AS v
+      LEFT JOIN things AS p ON p.tableoid = v.partition AND p.ctid = (v.identity->>'ctid')::tid
+     WHERE g.base = 'things'::regclass GROUP BY 1, 2, 3, 4 ORDER BY g.index::text COLLATE "C", v.partition::text COLLATE "C", v.problem, v.key
+$$;
+SELECT * FROM things_problems();
+INSERT INTO things SELECT i, i, ARRAY['late', 't' || i] FROM generate_series(301, 400) AS i;
+DELETE FROM things WHERE id % 3 = 0;
+VACUUM things_1;
+UPDATE things SET k = -k, tags = tags || 'more'::text WHERE id % 10 = 1;
+SELECT * FROM things_problems();
+SELECT index_table.vacuum('things_tags') > 0, index_table.vacuum('things_k') > 0;
+SELECT * FROM things_problems();
+BEGIN;
+INSERT INTO things SELECT i, i, ARRAY['later'] FROM generate_series(401, 420) AS i;
+TRUNCATE things_0;
+SELECT * FROM things_problems();
+ROLLBACK;
+SELECT * FROM things_problems();
+-- Rows without entries, in tables and indexes of either kind.
+SELECT set_ready('things_1', false);
+INSERT INTO things SELECT i, nullif(i, 502), CASE WHEN i % 2 = 0 THEN ARRAY['x', 'y'] END FROM generate_series(500, 507) AS i;
+SELECT set_ready('things_1', true);
+SELECT index, problem, partition, ids = ARRAY(SELECT id FROM things_1 WHERE id >= 500 AND to_jsonb(CASE WHEN index = 'things_k'::regclass THEN to_jsonb(k) ELSE to_jsonb(tags) END) IS NOT DISTINCT FROM nullif(coalesce(key->'k', key->'tags'), 'null') ORDER BY id) AS those
+  FROM things_problems();
+SELECT count(*) AS of_k, (SELECT count(*) FROM things_1 WHERE id >= 500 AND k IS NOT NULL) AS rows FROM index_table.verify('things_k');
+SELECT count(*) AS of_tags, (SELECT count(*) FROM things_1 WHERE id >= 500) AS rows FROM index_table.verify('things_tags');
+-- Entries that VACUUM was not asked about lead to where the next rows will be.
+SELECT set_ready('things_0', false);
+DELETE FROM things_0 WHERE id BETWEEN 10 AND 20;
+VACUUM things_0;
+SELECT set_ready('things_0', true);
+SELECT index, problem, partition, count(*) > 0 FROM (SELECT g.index, v.* FROM index_table.global_indexes AS g, index_table.verify(g.index) AS v WHERE g.base = 'things'::regclass) AS p GROUP BY 1, 2, 3 ORDER BY 1, 2, 3;
+SELECT index_table.repair('things_k') > 0, index_table.repair('things_tags') > 0, index_table.repair('things_some') > 0;
+SELECT * FROM things_problems();
+-- A scan of this session's holds pages that reading all entries waits for.
+SET enable_seqscan = off;
+SET index_table.enable_scan = force;
+SELECT id, index_table.verify('things_k') FROM things WHERE k = 302 LIMIT 1;
+\echo :SQLSTATE
+RESET index_table.enable_scan;
+RESET enable_seqscan;
+SET maintenance_work_mem = '1MB';
+INSERT INTO things SELECT i, i, ARRAY['t' || i % 7, 't' || i] FROM generate_series(1000, 21000) AS i;
+SELECT * FROM things_problems();
+RESET maintenance_work_mem;
+
 -- With as little memory as there can be, in many batches.
 SET maintenance_work_mem = '1MB';
 CREATE TABLE many (id int, k int, t text) PARTITION BY HASH (id);

@@ -26,7 +26,9 @@ struct Verification {
     const VerifyCalls *calls;
     Relation storage;
     Relation tree;
-    bool has_keys; // entries are read with the values they have
+    bool has_keys;    // entries are read with the values they have
+    bool is_scanned;  // else entries are what bulk deletion would be asked about
+    bool omits_nulls; // rows whose key is NULL have no entry
     bool is_unique;
     bool nulls_distinct;
     int key_count;
@@ -81,18 +83,25 @@ void StopActing(const Acting &saved) {
     SetUserIdAndSecContext(saved.user, saved.security);
 }
 
-bool IsIndexed(Verification *state, VerifiedLeaf *leaf) {
-    if (!leaf->predicate)
-        return true;
-    ExprContext *context = GetPerTupleExprContext(state->estate);
-    context->ecxt_scantuple = leaf->slot;
-    return ExecQual(leaf->predicate, context);
-}
-
 // What the row in a leaf's slot should have for an entry.
 void ComputeValues(Verification *state, VerifiedLeaf *leaf, Datum *values, bool *nulls) {
     GetPerTupleExprContext(state->estate)->ecxt_scantuple = leaf->slot;
     FormIndexDatum(leaf->info, leaf->slot, state->estate, values, nulls);
+}
+
+bool IsIndexed(Verification *state, VerifiedLeaf *leaf) {
+    if (leaf->predicate) {
+        ExprContext *context = GetPerTupleExprContext(state->estate);
+        context->ecxt_scantuple = leaf->slot;
+        if (!ExecQual(leaf->predicate, context))
+            return false;
+    }
+    if (!state->omits_nulls)
+        return true;
+    Datum values[INDEX_MAX_KEYS];
+    bool nulls[INDEX_MAX_KEYS];
+    ComputeValues(state, leaf, values, nulls);
+    return !nulls[0];
 }
 
 Datum *ReadValues(Verification *state, const ReadEntry &entry, bool *nulls) {
@@ -373,33 +382,94 @@ Batch MakeBatch() {
     return batch;
 }
 
-void LookAtEntries(Verification *state) {
-    Batch batch = MakeBatch();
+void LookAtBatchIfFull(Verification *state, Batch *batch, IndexTuple *before) {
+    if (batch->count < batch->capacity && batch->size < batch->limit)
+        return;
+    const ReadEntry &last = batch->entries[batch->count - 1];
+    if (*before)
+        pfree(*before);
+    *before = last.tuple ? CopyIndexTuple(last.tuple) : nullptr;
+    LookAtBatch(state, batch);
+}
+
+void ScanEntries(Verification *state, Batch *batch) {
     IndexTuple before = nullptr; // the last of the batch before
     IndexScanDesc scan = compat::BeginIndexScan(state->storage, state->tree, state->snapshot, 0);
     scan->xs_want_itup = state->has_keys;
     index_rescan(scan, nullptr, 0, nullptr, 0);
     while (ItemPointer address = index_getnext_tid(scan, ForwardScanDirection)) {
         CHECK_FOR_INTERRUPTS();
-        ReadEntry *entry = &batch.entries[batch.count];
+        ReadEntry *entry = &batch->entries[batch->count];
         *entry = {.address = *address};
         if (state->has_keys) {
-            MemoryContext caller = MemoryContextSwitchTo(batch.memory);
+            MemoryContext caller = MemoryContextSwitchTo(batch->memory);
             entry->tuple = CopyIndexTuple(scan->xs_itup);
             if (state->is_unique)
                 entry->starts_key =
-                    HasOtherKey(state, batch.count > 0 ? entry[-1].tuple : before, entry->tuple);
+                    HasOtherKey(state, batch->count > 0 ? entry[-1].tuple : before, entry->tuple);
             MemoryContextSwitchTo(caller);
-            batch.size += MAXALIGN(IndexTupleSize(entry->tuple)) + 16;
+            batch->size += MAXALIGN(IndexTupleSize(entry->tuple)) + 16;
         }
-        if (++batch.count < batch.capacity && batch.size < batch.limit)
-            continue;
-        if (before)
-            pfree(before);
-        before = entry->tuple ? CopyIndexTuple(entry->tuple) : nullptr;
-        LookAtBatch(state, &batch);
+        batch->count++;
+        LookAtBatchIfFull(state, batch, &before);
     }
     index_endscan(scan);
+}
+
+struct Collected {
+    Relation tree;
+    Tuplesortstate *addresses;
+};
+
+// Is called with a page of the tree locked.
+bool CollectEntry(ItemPointer entry, void *argument) {
+    auto *collected = static_cast<Collected *>(argument);
+    ItemPointerData address = FromEntry(collected->tree, entry);
+    tuplesort_putdatum(
+        collected->addresses,
+        Int64GetDatum(static_cast<int64>(ItemPointerGetBlockNumberNoCheck(&address)) << 16 |
+                      ItemPointerGetOffsetNumberNoCheck(&address)),
+        false);
+    return false;
+}
+
+// Bulk deletion that deletes nothing: every access method reads all of its entries for it. A row
+// has several in GIN, and in hash while a bucket is split.
+void CollectEntries(Verification *state, Batch *batch) {
+    Collected collected = {.tree = state->tree,
+                           .addresses = tuplesort_begin_datum(INT8OID, Int8LessOperator, InvalidOid,
+                                                              false, maintenance_work_mem / 4,
+                                                              nullptr, TUPLESORT_NONE)};
+    IndexVacuumInfo info = {};
+    info.index = state->tree;
+    compat::SetHeap(&info, state->storage);
+    info.estimated_count = true;
+    info.message_level = DEBUG2;
+    LockRelation(state->storage, ShareUpdateExclusiveLock);
+    index_bulk_delete(&info, nullptr, CollectEntry, &collected);
+    UnlockRelation(state->storage, ShareUpdateExclusiveLock);
+    tuplesort_performsort(collected.addresses);
+    IndexTuple none = nullptr;
+    int64 last = -1, code;
+    while (compat::GetSortedInt64(collected.addresses, &code)) {
+        if (code == last)
+            continue;
+        last = code;
+        ReadEntry *entry = &batch->entries[batch->count++];
+        *entry = {};
+        ItemPointerSet(&entry->address, static_cast<BlockNumber>(code >> 16),
+                       static_cast<OffsetNumber>(code));
+        LookAtBatchIfFull(state, batch, &none);
+    }
+    tuplesort_end(collected.addresses);
+}
+
+void LookAtEntries(Verification *state) {
+    Batch batch = MakeBatch();
+    if (state->is_scanned)
+        ScanEntries(state, &batch);
+    else
+        CollectEntries(state, &batch);
     LookAtBatch(state, &batch);
     pfree(batch.entries);
     pfree(batch.order);
@@ -522,17 +592,26 @@ void FindLeavesOfExtents(Verification *state) {
     pfree(extents);
 }
 
-[[noreturn]] void RaiseNotReadAsWhole(const Verification &state) {
-    ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-                    errmsg("cannot verify global index \"%s\"", get_rel_name(state.index.root)),
-                    errdetail("Its access method, \"%s\", does not read an index as a whole.",
-                              get_am_name(state.tree->rd_rel->relam)),
-                    errhint("REINDEX INDEX makes it anew.")));
+// Bulk deletion writes, and waits for pages that a scan of this session's has pinned.
+void CheckCanCollect(const Verification &state) {
+    if (RecoveryInProgress())
+        ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+                        errmsg("cannot verify global index \"%s\" during recovery",
+                               get_rel_name(state.index.root)),
+                        errdetail("Its access method, \"%s\", does not read an index as a whole.",
+                                  get_am_name(state.tree->rd_rel->relam)),
+                        errhint("Verify it on the primary.")));
+    if (state.tree->rd_refcnt > 1)
+        ereport(ERROR, (errcode(ERRCODE_OBJECT_IN_USE),
+                        errmsg("cannot verify \"%s\" because it is being used by active queries in "
+                               "this session",
+                               get_rel_name(state.index.root))));
 }
 
 void DescribeTree(Verification *state) {
     Relation root = index_open(state->index.root, AccessShareLock);
     state->has_keys = state->tree->rd_rel->relam == BTREE_AM_OID;
+    state->omits_nulls = state->tree->rd_rel->relam == HASH_AM_OID;
     state->is_unique = state->has_keys && state->tree->rd_index->indisunique;
     state->nulls_distinct = !state->tree->rd_index->indnullsnotdistinct;
     state->key_count = root->rd_index->indnkeyatts;
@@ -548,8 +627,9 @@ void DescribeTree(Verification *state) {
     state->to_json = MakeKeyDescription(*state);
     index_close(root, NoLock);
     const IndexAmRoutine *method = state->tree->rd_indam;
-    if (!method->amgettuple || !method->amoptionalkey)
-        RaiseNotReadAsWhole(*state);
+    state->is_scanned = method->amgettuple && method->amoptionalkey;
+    if (!state->is_scanned)
+        CheckCanCollect(*state);
 }
 
 } // namespace

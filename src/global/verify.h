@@ -30,8 +30,10 @@ struct VerifyCalls {
 
 // Locks the table and its partitions (AccessShareLock) until the transaction ends. Partitions that
 // cannot be read (unlogged ones of a standby) are left out. REQUIRES: acts as the table's owner
-// (EnterOwner); functions of a partition's key run as that partition's owner. Raises 0A000 for
-// trees that cannot be read as a whole.
+// (EnterOwner); functions of a partition's key run as that partition's owner. Trees that cannot be
+// scanned as a whole (hash, GIN) are read as VACUUM reads them: sweeps wait meanwhile, and it waits
+// for them (ShareUpdateExclusiveLock of the storage); 0A000 on standbys, 55006 while a query of the
+// session scans the tree. Of these it is not told whether an entry has the right key.
 void VerifyGlobalIndex(const GlobalIndex &index, const VerifyCalls &calls);
 
 // Makes the tree anew, as REINDEX INDEX does: writers wait.
