@@ -403,6 +403,26 @@ SELECT index_table.vacuum();
 DELETE FROM index_table.server_table WHERE table_name ~ 'notes';
 SET client_min_messages = warning;
 
+-- Floats that are no number come back from servers with another sign than calculations give them here.
+CREATE TABLE readings (id int PRIMARY KEY, f float8, h float4) PARTITION BY HASH (id);
+CREATE TABLE readings_0 PARTITION OF readings FOR VALUES WITH (MODULUS 2, REMAINDER 0);
+CREATE TABLE readings_1 PARTITION OF readings FOR VALUES WITH (MODULUS 2, REMAINDER 1);
+INSERT INTO readings SELECT i, CASE WHEN i % 3 = 0 THEN -'NaN'::float8 ELSE i END, CASE WHEN i % 4 = 0 THEN -'NaN'::float4 ELSE i END FROM generate_series(1, 20) AS i;
+SET client_min_messages = error;
+SELECT index_table.create('readings', 'f, h', partitions => 2, servers => 'regress_1, regress_2');
+SET client_min_messages = warning;
+SET index_table.enable_scan = force;
+SELECT id FROM readings WHERE f = 'NaN' ORDER BY id;
+SELECT id FROM readings WHERE f > 17 ORDER BY f, h, id;
+UPDATE readings SET h = -'NaN'::float4 WHERE id IN (3, 5);
+UPDATE readings SET f = 1 WHERE f = 'NaN' AND id > 10;
+DELETE FROM readings WHERE id IN (6, 12);
+SELECT id, f, h FROM readings WHERE f IN ('NaN', 1) ORDER BY id;
+SELECT id FROM index_table.fetch(NULL::readings, 'readings_by_f_h', 'NaN'::float8) ORDER BY id;
+RESET index_table.enable_scan;
+SELECT * FROM index_table.verify('readings_by_f_h');
+DROP TABLE readings;
+
 SELECT * FROM differences();
 -- Everything goes with its base table.
 DELETE FROM recomputation;

@@ -10,6 +10,7 @@
 #include "core/drain_workers.h"
 #include "core/hash_table.h"
 #include "core/heap_page.h"
+#include "core/image.h"
 #include "core/lock_tags.h"
 #include "core/names.h"
 #include "core/number_map.h"

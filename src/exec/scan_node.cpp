@@ -336,8 +336,7 @@ bool HasValues(IndexTableScan *scan, const ScanSource *source, const Bitmapset *
         Datum value =
             slot_getattr(leaf->slot, leaf->map ? leaf->map->attnums[attno - 1] : attno, &isnull);
         if (isnull != source->entries.nulls[i] ||
-            (!isnull &&
-             !datum_image_eq(value, source->entries.values[i], att->attbyval, att->attlen)))
+            (!isnull && !IsSameImage(att, value, source->entries.values[i])))
             return false;
     }
     return true;
@@ -374,8 +373,8 @@ bool HasValues(IndexTableScan *scan, const ScanSource *source, const Bitmapset *
         Form_pg_attribute att = TupleDescAttr(BaseDescriptor(scan), attno - 1);
         int place = GetPlace(source->shards, attno);
         if (row->nulls[place] != source->entries.nulls[i] ||
-            (!row->nulls[place] && !datum_image_eq(row->values[place], source->entries.values[i],
-                                                   att->attbyval, att->attlen)))
+            (!row->nulls[place] &&
+             !IsSameImage(att, row->values[place], source->entries.values[i])))
             return false;
     }
     return true;

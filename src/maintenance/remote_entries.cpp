@@ -286,8 +286,7 @@ uint32 HashGroup(const ServerWriter *writer, const Datum *values, const bool *nu
     uint32 hash = 0;
     for (int i = 0; i < GroupCount(writer->table); i++) {
         Form_pg_attribute att = TupleDescAttr(descriptor, writer->attnos[i] - 1);
-        hash = hash_combine(hash,
-                            nulls[i] ? 0 : datum_image_hash(values[i], att->attbyval, att->attlen));
+        hash = hash_combine(hash, nulls[i] ? 0 : HashImage(att, values[i]));
     }
     return hash;
 }
@@ -297,7 +296,7 @@ bool HasColumns(const ServerWriter *writer, const Wanted &wanted, const Datum *v
     for (int i = first; i < last; i++) {
         Form_pg_attribute att = TupleDescAttr(writer->buffer->descriptor, writer->attnos[i] - 1);
         if (nulls[i] != wanted.nulls[i] ||
-            (!nulls[i] && !datum_image_eq(values[i], wanted.values[i], att->attbyval, att->attlen)))
+            (!nulls[i] && !IsSameImage(att, values[i], wanted.values[i])))
             return false;
     }
     return true;

@@ -76,8 +76,7 @@ List *LiveAttnos(const BaseRows *rows, const List *wanted) {
 }
 
 bool IsSame(Datum a, bool a_is_null, Datum b, bool b_is_null, Form_pg_attribute att) {
-    return a_is_null == b_is_null &&
-           (a_is_null || datum_image_eq(a, b, att->attbyval, att->attlen));
+    return a_is_null == b_is_null && (a_is_null || IsSameImage(att, a, b));
 }
 
 // Whether an entry's key is among those of a row.
