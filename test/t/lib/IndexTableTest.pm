@@ -32,6 +32,8 @@ sub new_node
 	my ($name, %options) = @_;
 	my $conf = delete $options{conf} // '';
 	my $path = delete $options{install_path};
+	# Checkpoints of a busy machine must not remove what a standby has not asked for yet.
+	$conf = "wal_keep_size = 1GB\n$conf" if $options{allows_streaming};
 	my $node = PostgreSQL::Test::Cluster->new($name, $path ? (install_path => $path) : ());
 	my @extra = ('--encoding=UTF8', '--locale=C');
 	push @extra, '--no-data-checksums' if delete $options{no_data_checksums} && $node->pg_version >= 18;
