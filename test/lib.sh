@@ -81,6 +81,19 @@ want_extension() {
     [ -f "$("$PG_CONFIG" --sharedir)/extension/$1.control" ] || want_package "${2/VERSION/$(version_of "$PG_CONFIG")}"
 }
 
+# want_neighbours: the extensions that 066_neighbours.pl loads beside this one, as far as Debian has them
+# for the server's version.
+want_neighbours() {
+    local name
+    [ -z "${PG_SOURCE:-}" ] || return 0
+    update_package_lists
+    for name in hypopg pgaudit cron wal2json pg-qualstats pg-stat-kcache pg-wait-sampling set-user plpgsql-check pgtap rum \
+        postgis-3 pglogical powa repmgr pg-hint-plan pgvector; do
+        name=postgresql-$(version_of "$PG_CONFIG")-$name
+        is_installed "$name" || [ -z "$(apt-cache pkgnames "$name" | grep -x "$name")" ] || want_package "$name"
+    done
+}
+
 # want_program PACKAGE: the same for a program of the package's name.
 want_program() { PATH=$PATH:/usr/sbin have "$1" || want_package "$1"; }
 
