@@ -40,6 +40,13 @@ PlannedStmt *Plan(Query *query, const char *text, int options, ParamListInfo par
                         : standard_planner(query, text, options, params, more...);
 }
 
+void OnPathlist(PlannerInfo *root, RelOptInfo *rel, Index relid, RangeTblEntry *rte);
+
+// A copy of a query that may have to be planned again: others make paths after ours.
+Query *CopyForReplanning(const Query *query) {
+    return set_rel_pathlist_hook == OnPathlist ? nullptr : copyObject(const_cast<Query *>(query));
+}
+
 // Marks are made before the planner sees the query, and taken from the plan, whatever others make
 // of either.
 template <typename... More>
@@ -49,8 +56,18 @@ PlannedStmt *OnPlanner(Query *query, const char *text, int options, ParamListInf
     PlannedStmt *plan = nullptr;
     PG_TRY();
     {
+        Query *copy = CopyForReplanning(query);
         BeginPlanning(query, options);
         plan = Plan(query, text, options, params, more...);
+        if (CurrentPlanning().has_lost_paths && copy) {
+            BeginPlanning(copy, options | kPlanNatively);
+            plan = Plan(copy, text, options, params, more...);
+        } else if (CurrentPlanning().has_lost_paths) {
+            ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+                            errmsg("another extension has planned a scan of a table that is to be "
+                                   "read through an index table"),
+                            errhint("Set index_table.enable_scan to off for this query.")));
+        }
         FinishPlan(plan);
         AddReturning(plan);
     }
@@ -110,6 +127,8 @@ void OnUpperPaths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input,
                   void *extra) {
     if (next_upper_paths)
         next_upper_paths(root, stage, input, output, extra);
+    if (stage == UPPERREL_FINAL)
+        NoteLostPaths(root);
     AddRowSwitches(root, stage, output);
     AddConflictChecks(root, stage, output);
 }

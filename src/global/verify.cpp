@@ -28,7 +28,7 @@ struct Verification {
     Relation tree;
     bool has_keys;    // entries are read with the values they have
     bool is_scanned;  // else entries are what bulk deletion would be asked about
-    bool omits_nulls; // rows whose key is NULL have no entry
+    bool omits_nulls; // rows with NULLs in their key may have no entry
     bool is_unique;
     bool nulls_distinct;
     int key_count;
@@ -90,18 +90,23 @@ void ComputeValues(Verification *state, VerifiedLeaf *leaf, Datum *values, bool 
 }
 
 bool IsIndexed(Verification *state, VerifiedLeaf *leaf) {
-    if (leaf->predicate) {
-        ExprContext *context = GetPerTupleExprContext(state->estate);
-        context->ecxt_scantuple = leaf->slot;
-        if (!ExecQual(leaf->predicate, context))
-            return false;
-    }
-    if (!state->omits_nulls)
+    if (!leaf->predicate)
         return true;
+    ExprContext *context = GetPerTupleExprContext(state->estate);
+    context->ecxt_scantuple = leaf->slot;
+    return ExecQual(leaf->predicate, context);
+}
+
+// Whether the row in a leaf's slot may be without entry, or have one, as the access method likes.
+bool MayBeLeftOut(Verification *state, VerifiedLeaf *leaf) {
+    if (!state->omits_nulls)
+        return false;
+    Acting saved = ActFor(leaf);
     Datum values[INDEX_MAX_KEYS];
     bool nulls[INDEX_MAX_KEYS];
     ComputeValues(state, leaf, values, nulls);
-    return !nulls[0];
+    StopActing(saved);
+    return std::any_of(nulls, nulls + state->key_count, [](bool isnull) { return isnull; });
 }
 
 Datum *ReadValues(Verification *state, const ReadEntry &entry, bool *nulls) {
@@ -286,7 +291,7 @@ void LookAtEntry(Verification *state, ReadEntry *entry) {
     if (FetchAddressed(leaf->rows, &entry->address, state->snapshot, leaf->slot, &all_dead)) {
         const ItemPointerData *row = &leaf->slot->tts_tid;
         const char *problem = CompareWithRow(state, leaf, *entry);
-        bool is_its = !problem || strcmp(problem, "stale") != 0;
+        bool is_its = (!problem || strcmp(problem, "stale") != 0) && !MayBeLeftOut(state, leaf);
         if (problem && state->has_keys)
             ReportEntry(state, problem, leaf, *entry, row);
         else if (problem)
@@ -486,7 +491,7 @@ void LookAtRows(Verification *state, VerifiedLeaf *leaf) {
         Acting saved = ActFor(leaf);
         bool is_indexed = IsIndexed(state, leaf);
         StopActing(saved);
-        if (is_indexed) {
+        if (is_indexed && !MayBeLeftOut(state, leaf)) {
             const ItemPointerData *row = &leaf->slot->tts_tid;
             std::optional<uint32> extent =
                 leaf->rows ? FindExtentOfBlock(leaf->child, ItemPointerGetBlockNumber(row))
@@ -611,7 +616,6 @@ void CheckCanCollect(const Verification &state) {
 void DescribeTree(Verification *state) {
     Relation root = index_open(state->index.root, AccessShareLock);
     state->has_keys = state->tree->rd_rel->relam == BTREE_AM_OID;
-    state->omits_nulls = state->tree->rd_rel->relam == HASH_AM_OID;
     state->is_unique = state->has_keys && state->tree->rd_index->indisunique;
     state->nulls_distinct = !state->tree->rd_index->indnullsnotdistinct;
     state->key_count = root->rd_index->indnkeyatts;
@@ -626,8 +630,10 @@ void DescribeTree(Verification *state) {
     }
     state->to_json = MakeKeyDescription(*state);
     index_close(root, NoLock);
-    const IndexAmRoutine *method = state->tree->rd_indam;
-    state->is_scanned = method->amgettuple && method->amoptionalkey;
+    Oid method = state->tree->rd_rel->relam;
+    state->is_scanned = state->has_keys || method == GIST_AM_OID || method == SPGIST_AM_OID;
+    // Hash does, methods of extensions may.
+    state->omits_nulls = !state->is_scanned && method != GIN_AM_OID;
     if (!state->is_scanned)
         CheckCanCollect(*state);
 }

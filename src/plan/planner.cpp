@@ -225,6 +225,25 @@ bool MarkLate(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte) {
 
 // --- After planning ----------------------------------------------------------
 
+// Whether a path reads a table as what it is not while it is marked.
+bool ReadsAsPlain(const List *paths) {
+    ListCell *cell;
+    foreach (cell, paths)
+        switch (static_cast<Path *>(lfirst(cell))->pathtype) {
+        case T_SeqScan:
+        case T_SampleScan:
+        case T_IndexScan:
+        case T_IndexOnlyScan:
+        case T_BitmapHeapScan:
+        case T_TidScan:
+        case T_TidRangeScan:
+            return true;
+        default:
+            break;
+        }
+    return false;
+}
+
 // The index tables and storages that a plan reads become entries of its range table: a cached plan
 // then locks them before it is found valid, as it does the base tables.
 void LockWithPlan(PlannedStmt *plan) {
@@ -302,6 +321,19 @@ void BeginPlanning(Query *query, int options) {
     planning.is_active = GetScanPolicy() != ScanPolicy::Off && !IsPlannedNatively(query, options);
     if (planning.is_active)
         MarkQuery(query);
+}
+
+void NoteLostPaths(PlannerInfo *root) {
+    if (!planning.has_marks)
+        return;
+    for (int i = 1; i < root->simple_rel_array_size; i++) {
+        const RelOptInfo *rel = root->simple_rel_array[i];
+        if (rel && rel->reloptkind == RELOPT_BASEREL && rel->rtekind == RTE_RELATION &&
+            !root->simple_rte_array[i]->inh &&
+            get_rel_relkind(root->simple_rte_array[i]->relid) == RELKIND_PARTITIONED_TABLE &&
+            (ReadsAsPlain(rel->pathlist) || ReadsAsPlain(rel->partial_pathlist)))
+            planning.has_lost_paths = true;
+    }
 }
 
 void FinishPlan(PlannedStmt *plan) {
