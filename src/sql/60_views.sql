@@ -107,7 +107,8 @@ CREATE VIEW index_table.progress AS
                 WHEN p.pid IS NOT NULL THEN 'building indexes'
                 WHEN a.pid IS NOT NULL THEN 'analyzing'
                 ELSE 'initializing' END AS phase,
-           p.param15 AS partitions_done, p.param14 AS partitions_total,
+           CASE WHEN p.param18 = 7421 THEN p.param15 END AS partitions_done,
+           CASE WHEN p.param18 = 7421 THEN p.param14 END AS partitions_total,
            p.param13 AS rows_done,
            GREATEST(p.param12, p.param13) AS rows_total,
            CASE WHEN p.param18 = 7421 AND p.param20 IN (1, 2, 5) AND p.param13 > p.param8 THEN
@@ -140,5 +141,5 @@ CREATE VIEW index_table.progress AS
        AND l.database = (SELECT d.oid FROM pg_catalog.pg_database d
                           WHERE d.datname = pg_catalog.current_database());
 COMMENT ON VIEW index_table.progress IS
-    'running builds, global indexes by CREATE INDEX CONCURRENTLY among them, verifications and repairs: phase, partitions and rows scanned, and their totals (rows_total is an estimate); remaining is what the scan will still take at its speed so far, without the indexes. An index table that is not committed yet shows as its OID';
+    'running builds, global indexes by CREATE INDEX CONCURRENTLY among them, verifications and repairs: phase, partitions and rows scanned, and their totals (rows_total is an estimate; while PostgreSQL builds an index, rows are those of that index, and partitions are NULL); remaining is what the scan will still take at its speed so far, without the indexes. An index table that is not committed yet shows as its OID';
 GRANT SELECT ON index_table.progress TO PUBLIC;
