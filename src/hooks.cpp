@@ -42,9 +42,10 @@ PlannedStmt *Plan(Query *query, const char *text, int options, ParamListInfo par
 
 void OnPathlist(PlannerInfo *root, RelOptInfo *rel, Index relid, RangeTblEntry *rte);
 
-// A copy of a query that may have to be planned again: others make paths after ours.
-Query *CopyForReplanning(const Query *query) {
-    return set_rel_pathlist_hook == OnPathlist ? nullptr : copyObject(const_cast<Query *>(query));
+// A copy of a marked query that may have to be planned again: others make paths after ours.
+Query *CopyForReplanning(Query *query) {
+    bool others_follow = set_rel_pathlist_hook != OnPathlist || join_search_hook;
+    return IsPlanningScans() && others_follow ? copyObject(query) : nullptr;
 }
 
 // Marks are made before the planner sees the query, and taken from the plan, whatever others make
@@ -56,11 +57,11 @@ PlannedStmt *OnPlanner(Query *query, const char *text, int options, ParamListInf
     PlannedStmt *plan = nullptr;
     PG_TRY();
     {
-        Query *copy = CopyForReplanning(query);
         BeginPlanning(query, options);
+        Query *copy = CopyForReplanning(query);
         plan = Plan(query, text, options, params, more...);
         if (CurrentPlanning().has_lost_paths && copy) {
-            BeginPlanning(copy, options | kPlanNatively);
+            BeginReplanning();
             plan = Plan(copy, text, options, params, more...);
         } else if (CurrentPlanning().has_lost_paths) {
             ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),

@@ -86,11 +86,10 @@ want_extension() {
 want_neighbours() {
     local name
     [ -z "${PG_SOURCE:-}" ] || return 0
-    update_package_lists
     for name in hypopg pgaudit cron wal2json pg-qualstats pg-stat-kcache pg-wait-sampling set-user plpgsql-check pgtap rum \
         postgis-3 pglogical powa repmgr pg-hint-plan pgvector; do
         name=postgresql-$(version_of "$PG_CONFIG")-$name
-        is_installed "$name" || [ -z "$(apt-cache pkgnames "$name" | grep -x "$name")" ] || want_package "$name"
+        is_installed "$name" || want_package "$name"
     done
 }
 

@@ -159,7 +159,8 @@ bool MayUseShards(PlannerInfo *root, const Base *base, RowUse use) {
 }
 
 CandidateSet *Decide(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte) {
-    const Base *base = MayServe(rel, rte) ? FindIndexedBase(rte->relid) : nullptr;
+    const Base *base =
+        MayServe(rel, rte) && !planning.has_lost_paths ? FindIndexedBase(rte->relid) : nullptr;
     if (!base)
         return nullptr;
     // PostgreSQL raises an error of them on a standby, unless the query leaves them out.
@@ -328,12 +329,14 @@ void NoteLostPaths(PlannerInfo *root) {
         return;
     for (int i = 1; i < root->simple_rel_array_size; i++) {
         const RelOptInfo *rel = root->simple_rel_array[i];
-        if (rel && rel->reloptkind == RELOPT_BASEREL && rel->rtekind == RTE_RELATION &&
-            !root->simple_rte_array[i]->inh &&
-            get_rel_relkind(root->simple_rte_array[i]->relid) == RELKIND_PARTITIONED_TABLE &&
+        if (rel && rel->reloptkind == RELOPT_BASEREL && GetCandidates(rel) &&
             (ReadsAsPlain(rel->pathlist) || ReadsAsPlain(rel->partial_pathlist)))
             planning.has_lost_paths = true;
     }
+}
+
+void BeginReplanning() {
+    planning = {.is_active = true, .has_marks = true, .has_lost_paths = true};
 }
 
 void FinishPlan(PlannedStmt *plan) {

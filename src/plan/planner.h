@@ -24,7 +24,8 @@ struct PlanningState {
     bool is_active;          // base tables may be scanned through index tables
     bool has_marks;          // a reference is marked, or was: without one there is nothing to do
     bool is_asking_natively; // the planner is being asked about a partitioned table as such
-    bool has_lost_paths;     // another extension has made paths of its own for a marked reference
+    bool has_lost_paths;     // another extension has made paths of its own for a marked reference:
+                             // none is served
     List *used;              // index tables and storages that the plan being made reads
     List *bases;             // of which they are
     List *considered;        // those that would be looked at if it were made again
@@ -37,6 +38,8 @@ void FinishPlan(PlannedStmt *plan);
 // When a query's last paths are made: notes whether a marked reference has paths that cannot be
 // executed, which others may have made after ours (pg_hint_plan makes anew what it has hints for).
 void NoteLostPaths(PlannerInfo *root);
+// Before a copy of the query, marked as it was, is planned for that reason: natively.
+void BeginReplanning();
 void EndPlanning(const PlanningState &outer);
 
 // After the planner has learnt of a relation: offers it the indexes of index tables.
