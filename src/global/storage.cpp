@@ -110,9 +110,25 @@ void CheckForm(Relation root, const GlobalOptions &options) {
                   options.method);
 }
 
+// Parallel workers write nothing: all that a build will ask for is given before.
+void GiveExtentsAhead(Relation storage) {
+    ListCell *cell;
+    foreach (cell, ListChildren(RootOfStorage(storage), AccessShareLock)) {
+        Relation child = index_open(lfirst_oid(cell), NoLock);
+        Relation heap = table_open(child->rd_index->indrelid, AccessShareLock);
+        if (BlockNumber blocks = RelationGetNumberOfBlocks(heap);
+            blocks > 0 && BelongsTo(child, storage))
+            ExtentOfBlock(child, storage, RelationGetRelid(heap), blocks - 1);
+        relation_close(heap, NoLock);
+        index_close(child, NoLock);
+    }
+}
+
 // `flags`: INDEX_CREATE_INVALID, or none.
 void MakeTree(Relation root, Oid storage_oid, bits16 flags = 0) {
     Relation storage = relation_open(storage_oid, AccessExclusiveLock);
+    if (!(flags & INDEX_CREATE_INVALID))
+        GiveExtentsAhead(storage);
     GlobalOptions options = GetGlobalOptions(root);
     CheckForm(root, options);
     int key_count = root->rd_index->indnkeyatts;

@@ -436,8 +436,9 @@ double BuildFromPartition(RowBuild *build, IndexInfo *tree_info, bool any_visibl
     info->ii_Concurrent = tree_info->ii_Concurrent;
     build->generations = BeginGenerations(build->child, build->storage);
     TableScanDesc own =
-        scan ? table_beginscan_strat(build->heap, scan->rs_snapshot, 0, nullptr, true, true)
-             : nullptr;
+        scan && !scan->rs_parallel
+            ? table_beginscan_strat(build->heap, scan->rs_snapshot, 0, nullptr, true, true)
+            : nullptr;
     double rows =
         heap_routine->index_build_range_scan(build->heap, build->child, info, true, any_visible,
                                              false, 0, InvalidBlockNumber, AddRow, build, own);
@@ -448,14 +449,65 @@ double BuildFromPartition(RowBuild *build, IndexInfo *tree_info, bool any_visibl
     return rows;
 }
 
+// Whether the key of a global index may be computed by parallel workers: its tree, which PostgreSQL
+// asks, has neither expressions nor predicate.
+bool IsParallelSafe(Oid root) {
+    Relation index = index_open(root, AccessShareLock);
+    PlannerInfo *info = makeNode(PlannerInfo);
+    info->glob = makeNode(PlannerGlobal);
+    bool safe =
+        is_parallel_safe(info, reinterpret_cast<Node *>(RelationGetIndexExpressions(index))) &&
+        is_parallel_safe(info, reinterpret_cast<Node *>(RelationGetIndexPredicate(index)));
+    index_close(index, NoLock);
+    return safe;
+}
+
+// Which partitions are this process's, of those that build a tree together: whoever is done with
+// one takes the next. They count in what a heap would count its blocks with.
+class Turns {
+public:
+    explicit Turns(TableScanDesc scan) {
+        if (!scan || !scan->rs_parallel)
+            return;
+        if (IsParallelSafe(RootOfStorage(scan->rs_rd)))
+            m_taken =
+                &reinterpret_cast<ParallelBlockTableScanDesc>(scan->rs_parallel)->phs_nallocated;
+        else
+            m_has_none = IsParallelWorker(); // where min_parallel_table_scan_size is 0
+        Take();
+    }
+
+    bool IsOwn(int number) {
+        if (!m_taken)
+            return !m_has_none;
+        if (static_cast<uint64>(number) != m_next)
+            return false;
+        Take();
+        return true;
+    }
+
+private:
+    void Take() {
+        if (m_taken)
+            m_next = pg_atomic_fetch_add_u64(m_taken, 1);
+    }
+
+    pg_atomic_uint64 *m_taken = nullptr; // of all; null: they do not share
+    uint64 m_next = 0;
+    bool m_has_none = false;
+};
+
 double BuildRangeScan(Relation rel, Relation tree, IndexInfo *info, bool, bool any_visible, bool,
                       BlockNumber, BlockNumber, IndexBuildCallback callback, void *state,
                       TableScanDesc scan) {
     CheckOwner(rel);
     double rows = 0;
     RowBuild build = {.storage = rel, .tree = tree, .callback = callback, .state = state};
+    Turns turns(scan);
     ListCell *cell;
     foreach (cell, ListChildren(RootOfStorage(rel), AccessShareLock)) {
+        if (!turns.IsOwn(foreach_current_index(cell)))
+            continue;
         Oid heap = IndexGetRelation(lfirst_oid(cell), true);
         build.heap = OidIsValid(heap) ? try_relation_open(heap, AccessShareLock) : nullptr;
         if (!build.heap)
@@ -472,9 +524,9 @@ double BuildRangeScan(Relation rel, Relation tree, IndexInfo *info, bool, bool a
     return rows;
 }
 
-// What amcheck begins, to hand it to a build scan. Nobody gets rows of it.
-TableScanDesc BeginScan(Relation rel, Snapshot snapshot, int, ScanKeyData *, ParallelTableScanDesc,
-                        uint32 flags) {
+// What amcheck and parallel builds begin, to hand it to a build scan. Nobody gets rows of it.
+TableScanDesc BeginScan(Relation rel, Snapshot snapshot, int, ScanKeyData *,
+                        ParallelTableScanDesc parallel, uint32 flags) {
     if (!(flags & SO_TYPE_SEQSCAN))
         RaiseNotReadable(rel);
     RelationIncrementReferenceCount(rel);
@@ -482,6 +534,7 @@ TableScanDesc BeginScan(Relation rel, Snapshot snapshot, int, ScanKeyData *, Par
     scan->rs_rd = rel;
     scan->rs_snapshot = snapshot;
     scan->rs_flags = flags;
+    scan->rs_parallel = parallel;
     return scan;
 }
 
@@ -523,8 +576,10 @@ uint64 GetSize(Relation rel, ForkNumber fork) {
     return 0;
 }
 
-// A hash index is made with buckets for so many. One page, which no parallel build is worth.
+// A hash index is made with buckets for so many rows, and with workers for so many pages: of one
+// page, which no worker is worth, where there may be none.
 void EstimateSize(Relation rel, int32 *, BlockNumber *pages, double *rows, double *all_visible) {
+    bool is_parallel = IsParallelSafe(RootOfStorage(rel));
     *pages = 1;
     *rows = 0;
     *all_visible = 0;
@@ -540,6 +595,8 @@ void EstimateSize(Relation rel, int32 *, BlockNumber *pages, double *rows, doubl
         table_relation_estimate_size(heap, nullptr, &pages_of_heap, &rows_of_heap,
                                      &visible_of_heap);
         *rows += rows_of_heap;
+        if (is_parallel)
+            *pages += Min(pages_of_heap, MaxBlockNumber - *pages);
         relation_close(heap, NoLock);
     }
 }
