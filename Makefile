@@ -26,6 +26,9 @@ PG_CXXFLAGS = -std=gnu++20 -fno-exceptions -fno-rtti -fno-threadsafe-statics \
 	-Wall -Wextra -Werror -Wno-unused-parameter -Wno-missing-field-initializers \
 	-isystem $(shell $(PG_CONFIG) --includedir-server 2>/dev/null) \
 	-isystem $(shell $(PG_CONFIG) --includedir 2>/dev/null) -Isrc
+ifneq ($(FAULTS),)
+PG_CXXFLAGS += -DINDEX_TABLE_FAULTS # see src/core/fault.h
+endif
 SHLIB_LINK  = -L$(shell $(PG_CONFIG) --libdir 2>/dev/null) -lpq
 
 REGRESS        = $(shell cat sql/schedule)

@@ -180,7 +180,9 @@ ALTER TABLE measures ALTER COLUMN id TYPE numeric(8, 4);
 SELECT * FROM differences();
 ALTER TABLE measures ALTER COLUMN w TYPE int USING 1, ALTER COLUMN x TYPE int USING 1;
 \echo :SQLSTATE
+\set VERBOSITY sqlstate
 ALTER TABLE measures ALTER COLUMN x TYPE text;
+\set VERBOSITY default
 \echo :SQLSTATE
 ALTER TABLE measures ALTER COLUMN w TYPE text, ADD COLUMN y text, ALTER COLUMN w SET DEFAULT 'w', ALTER COLUMN k SET NOT NULL;
 INSERT INTO measures VALUES (2, 'c', 'd', 'e', 2);

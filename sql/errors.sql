@@ -145,7 +145,9 @@ SELECT index_table.create('people', 'town int4_ops');
 \echo :SQLSTATE
 SELECT index_table.create('people', 'town no_ops');
 \echo :SQLSTATE
+\set VERBOSITY terse
 SELECT index_table.create('people', 'nofunction(town)');
+\set VERBOSITY default
 \echo :SQLSTATE
 SELECT index_table.create('people', 'doc');
 \echo :SQLSTATE

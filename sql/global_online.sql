@@ -101,7 +101,9 @@ BEGIN;
 CALL index_table.create_index_concurrently('CREATE INDEX ON t USING global (id)');
 \echo :SQLSTATE
 ROLLBACK;
+\set VERBOSITY sqlstate
 DO $$ BEGIN CREATE INDEX CONCURRENTLY ON t USING global (id); END $$;
+\set VERBOSITY default
 \echo :SQLSTATE
 DO $$ BEGIN CALL index_table.create_index_concurrently('CREATE INDEX ON t USING global (id)'); EXCEPTION WHEN division_by_zero THEN NULL; END $$;
 \echo :SQLSTATE
@@ -113,7 +115,9 @@ CREATE INDEX CONCURRENTLY ON t_2 USING global (id);
 \echo :SQLSTATE
 CREATE INDEX CONCURRENTLY ON t USING global (id) WITH (color = red);
 \echo :SQLSTATE
+\set VERBOSITY sqlstate
 CREATE INDEX CONCURRENTLY ON t USING global (nothing);
+\set VERBOSITY default
 \echo :SQLSTATE
 CREATE INDEX CONCURRENTLY ON nothing USING global (id);
 \echo :SQLSTATE

@@ -240,7 +240,9 @@ CREATE INDEX ON people USING global (name nothing_ops);
 \echo :SQLSTATE
 CREATE INDEX ON people USING global (born text_ops);
 \echo :SQLSTATE
+\set VERBOSITY sqlstate
 CREATE INDEX ON people USING global (nothing);
+\set VERBOSITY default
 \echo :SQLSTATE
 CREATE INDEX ON people USING global (lower(nothing));
 \echo :SQLSTATE

@@ -20,6 +20,7 @@ PGDLLEXPORT void _PG_init(void);
 }
 
 void _PG_init(void) {
+    index_table::InitializeFaults();
     index_table::InitializeCatalogCache();
     index_table::InitializeMaintenance();
     index_table::InitializeWrites();

@@ -448,6 +448,7 @@ char *DefinitionStatement(const Definition &definition) {
 }
 
 void StoreDefinition(Oid relid, const char *statement) {
+    FAULT_POINT("stored_definition.store_definition");
     Assert(compat::OwnsRelation(relid));
     int nest_level = SecureSearchPath();
     RawStmt *parsed = linitial_node(RawStmt, raw_parser(statement, RAW_PARSE_DEFAULT));
@@ -531,6 +532,7 @@ void StoreLog(Oid relid, Oid log) {
 }
 
 void StoreMaintenance(Oid relid, bool deferred, Oid queue) {
+    FAULT_POINT("stored_definition.store_maintenance");
     Definition *definition = ReadDefinition(relid);
     definition->options.is_deferred = deferred;
     EditQuery(relid, [=](Query *query) {

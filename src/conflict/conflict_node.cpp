@@ -231,6 +231,7 @@ Verdict InsertAllSpeculatively(ConflictNode *self, List *entries) {
 
 // Whether the row is to be inserted: its entries are inserted speculatively then.
 bool Decide(const CheckedLeaf *leaf, TupleTableSlot *row) {
+    FAULT_POINT("conflict_node.decide");
     ConflictNode *self = leaf->self;
     for (;;) {
         CHECK_FOR_INTERRUPTS();

@@ -167,6 +167,7 @@ void CheckMayLookAgain(TM_Result result) {
 
 // The row was found in `open`.
 bool LockRow(ConflictUpdate *self, UpdatedLeaf *leaf, OpenLeaf *open) {
+    FAULT_POINT("conflict_update.lock_row");
     EState *estate = self->estate;
     ItemPointerData tid = open->slot->tts_tid;
     if (!leaf->relinfo)
@@ -383,6 +384,7 @@ bool WriteRemotely(ConflictUpdate *self, UpdatedLeaf *leaf) {
 }
 
 void UpdateRow(ConflictUpdate *self, UpdatedLeaf *leaf, TupleTableSlot *planned) {
+    FAULT_POINT("conflict_update.update_row");
     if (self->remote ? !WriteRemotely(self, leaf) : !WriteLocally(self, leaf))
         return;
     if (self->modify->canSetTag)

@@ -520,6 +520,21 @@ inline void SetUncheckedReader([[maybe_unused]] Query *query, [[maybe_unused]] P
 #endif
 }
 
+// Starts such a query. PostgreSQL with assertions wants every relation to be asked for something:
+// that is what the user may do.
+inline void StartUnchecked(QueryDesc *query, int flags) {
+#if PG_VERSION_NUM >= 160000 && defined(USE_ASSERT_CHECKING)
+    ListCell *cell;
+    foreach (cell, query->plannedstmt->permInfos) {
+        RTEPermissionInfo *permissions = lfirst_node(RTEPermissionInfo, cell);
+        Oid user = OidIsValid(permissions->checkAsUser) ? permissions->checkAsUser : GetUserId();
+        permissions->requiredPerms =
+            pg_class_aclmask(permissions->relid, user, ACL_ALL_RIGHTS_RELATION, ACLMASK_ALL);
+    }
+#endif
+    standard_ExecutorStart(query, flags);
+}
+
 // The columns that such a query updates, offset by FirstLowInvalidHeapAttributeNumber.
 inline void SetUpdatedColumns([[maybe_unused]] Query *query, RangeTblEntry *rte,
                               Bitmapset *columns) {
@@ -722,6 +737,32 @@ inline bool SetsExpression(const AlterTableCmd *command) {
 #else
     return false;
 #endif
+}
+
+// The partitions that MERGE PARTITIONS and SPLIT PARTITION make, and those that they take the rows
+// of and drop: lists of RangeVars; NIL for other commands. Since 19.
+inline List *NewPartitions(const AlterTableCmd *command) {
+    List *names = NIL;
+#if PG_VERSION_NUM >= 190000
+    if (command->subtype == AT_MergePartitions)
+        names = list_make1(castNode(PartitionCmd, command->def)->name);
+    if (command->subtype == AT_SplitPartition) {
+        ListCell *cell;
+        foreach (cell, castNode(PartitionCmd, command->def)->partlist)
+            names = lappend(names, lfirst_node(SinglePartitionSpec, cell)->name);
+    }
+#endif
+    return names;
+}
+
+inline List *ReplacedPartitions(const AlterTableCmd *command) {
+#if PG_VERSION_NUM >= 190000
+    if (command->subtype == AT_MergePartitions)
+        return castNode(PartitionCmd, command->def)->partlist;
+    if (command->subtype == AT_SplitPartition)
+        return list_make1(castNode(PartitionCmd, command->def)->name);
+#endif
+    return NIL;
 }
 
 // Base64 of bytes, which 18 takes to be unsigned. Return the length, negative on failure.

@@ -8,6 +8,7 @@
 #include "core/contract.h"
 #include "core/dependency.h"
 #include "core/drain_workers.h"
+#include "core/fault.h"
 #include "core/hash_table.h"
 #include "core/heap_page.h"
 #include "core/image.h"

@@ -5,6 +5,7 @@
 #include "maintenance/public.h"
 #include "partitions/public.h"
 #include "shard/public.h"
+#include "core/fault.h"
 
 namespace index_table {
 namespace {
@@ -68,6 +69,7 @@ Oid CreateSearchIndex(const IndexTable *table) {
 }
 
 void CreateIndexes(const IndexTable *table) {
+    FAULT_POINT("backfill.create_indexes");
     Assert(IsInOwnerOf(table->relid) && !table->on_servers);
     if (!table->options.is_unique) {
         CreateSearchIndex(table);
@@ -138,6 +140,7 @@ namespace {
 // Under an older transaction snapshot rows committed before the base table was locked would be
 // missed.
 void LoadAll(Relation base, const IndexTable *table, Progress *progress, DestReceiver *receiver) {
+    FAULT_POINT("backfill.load_all");
     List *leaves = FindLeaves(RelationGetRelid(base), NoLock);
     RequireNewSnapshots(RelationGetRelid(base), leaves,
                         psprintf("load index table \"%s\"", get_rel_name(table->relid)));
@@ -165,6 +168,7 @@ void LoadOnServers(Relation base, const IndexTable *table, Progress *progress, b
 // On servers that the transaction has used before, postgres_fdw may not see what was made since:
 // then nothing is known of the entries until the owner has them analyzed.
 void Analyze(const IndexTable *table, Progress *progress) {
+    FAULT_POINT("backfill.analyze");
     ReportPhase(progress, Phase::Analyzing);
     const char *statement = psprintf("ANALYZE %s", QualifiedName(table->relid));
     if (!table->on_servers)

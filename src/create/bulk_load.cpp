@@ -1,6 +1,7 @@
 #include "create/bulk_load.h"
 
 #include "maintenance/public.h"
+#include "core/fault.h"
 
 namespace index_table {
 namespace {
@@ -46,6 +47,7 @@ LoadTarget *OpenTarget(BulkLoadReceiver *self, int place) {
 }
 
 void WriteBatch(BulkLoadReceiver *self, LoadTarget *target) {
+    FAULT_POINT("bulk_load.write_batch");
     if (target->count == 0)
         return;
     table_multi_insert(target->rel, target->slots, target->count, self->command, self->options,

@@ -455,6 +455,7 @@ Oid Create(const CreateArguments &arguments, bool concurrently) {
 }
 
 void Drop(Oid relid) {
+    FAULT_POINT("create.drop");
     const IndexTable *table = GetIndexTable(relid);
     Oid base = table->base;
     if (!compat::OwnsRelation(relid))

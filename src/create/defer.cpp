@@ -13,6 +13,7 @@ namespace {
 
 // With the locks on base table and leaves.
 void DeferLocked(const IndexTable *table, List *leaves) {
+    FAULT_POINT("defer.defer_locked");
     bool has_queue = !HasForeign(leaves);
     RequestDrainWorker();
     if (table->options.is_deferred && has_queue == (FindQueue(table) != nullptr))

@@ -4,6 +4,7 @@
 #include "create/online.h"
 #include "deferred/public.h"
 #include "partitions/public.h"
+#include "core/fault.h"
 
 namespace index_table {
 namespace {
@@ -23,6 +24,7 @@ bool LockSoon(Oid relid) {
 } // namespace
 
 void ForgetIndexTable(Oid index_table, Oid base) {
+    FAULT_POINT("drop.forget_index_table");
     // Where it was restored from a dump, nothing but the definition says whose log it is.
     DropLog(RecordedLog(index_table));
     DropQueue(index_table, RecordedQueue(index_table));

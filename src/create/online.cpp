@@ -166,6 +166,7 @@ IndexRoles RolesOf(const IndexTable *table) {
 // before into one that was loaded after: a unique key is there twice until the log is replayed,
 // which takes an index to find entries by. It goes with the log.
 void CreateProvisionalIndex(Oid relid) {
+    FAULT_POINT("online.create_provisional_index");
     const IndexTable *table = Reopen(relid);
     if (RolesOf(table).finds_entries)
         return;
@@ -290,6 +291,7 @@ bool KeepsUnique(const IndexTable *table) {
 }
 
 Replayed CatchUp(Oid relid, Rows rows) {
+    FAULT_POINT("online.catch_up");
     const IndexTable *table = Reopen(relid);
     LockRelationOid(table->base, AccessShareLock);
     table = Reopen(relid);
@@ -378,6 +380,7 @@ void ResolveDuplicates(Oid relid) {
 // --- Indexing ----------------------------------------------------------------
 
 void Index(Oid relid) {
+    FAULT_POINT("online.index");
     const IndexTable *table = Reopen(relid);
     IndexRoles roles = RolesOf(table);
     if (table->options.is_unique ? roles.keeps_unique : roles.finds_entries)
@@ -409,6 +412,7 @@ void Index(Oid relid) {
 // meanwhile, which is to be loaded first, or somebody reads the log: writers must not wait for
 // that. `is_last`: then a key that repeats is an error.
 bool Complete(Oid relid, Oid base, bool is_last) {
+    FAULT_POINT("online.complete");
     LockOutWriters(base); // without a snapshot, for which others may wait
     const IndexTable *table = Reopen(relid);
     Oid leaf;
@@ -459,6 +463,7 @@ void LockOutWriters(Oid base) {
 }
 
 Oid CreateLog(Oid index_table) {
+    FAULT_POINT("online.create_log");
     Assert(IsInOwnerOf(index_table));
     char persistence = EntryPersistence(index_table);
     Oid schema = get_rel_namespace(index_table);
@@ -484,6 +489,7 @@ Oid CreateLog(Oid index_table) {
 }
 
 void DropLog(Oid log) {
+    FAULT_POINT("online.drop_log");
     if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(log)))
         return;
     Assert(IsLocked(log, AccessExclusiveLock));

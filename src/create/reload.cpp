@@ -6,6 +6,7 @@
 #include "deferred/public.h"
 #include "maintenance/public.h"
 #include "partitions/public.h"
+#include "core/fault.h"
 
 namespace index_table {
 
@@ -85,6 +86,7 @@ ColumnType WantedType(Relation base, const IndexTable *table, int position) {
 namespace {
 
 void ChangeTypes(Relation base, const IndexTable *table, bool is_empty) {
+    FAULT_POINT("reload.change_types");
     for (int i = 0; i < table->column_count; i++) {
         Relation rel = table_open(table->relid, AccessShareLock);
         AttrNumber attno = LiveColumn(rel, table, i);
@@ -108,6 +110,7 @@ void ChangeTypes(Relation base, const IndexTable *table, bool is_empty) {
 }
 
 void StoreChanged(Oid base, const ColumnChange *change) {
+    FAULT_POINT("reload.store_changed");
     StoreDefinition(change->index_table, change->statement);
     ListCell *cell;
     foreach (cell, change->include) {

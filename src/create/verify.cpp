@@ -146,6 +146,7 @@ void Compare(Relation base, const IndexTable *table, Progress *progress, Phase p
 }
 
 int64 CountProblems(Relation base, const IndexTable *table) {
+    FAULT_POINT("verify.count_problems");
     int64 problems = 0;
     Progress *progress = BeginProgress(table->base, table->relid, AccessShareLock);
     Compare(base, table, progress, Phase::Verifying, Queued::LeftOut,
@@ -237,6 +238,7 @@ int64 VerifyGlobal(const GlobalIndex &index, ReturnSetInfo *result) {
 } // namespace
 
 int64 RepairEntries(Relation base, const IndexTable *table) {
+    FAULT_POINT("verify.repair_entries");
     Assert(CheckRelationLockedByMe(base, ShareRowExclusiveLock, true) && IsInOwnerOf(table->base));
     Assert(AreLocked(FindLeaves(table->base, NoLock), ShareRowExclusiveLock));
     int64 problems = 0;

@@ -101,6 +101,8 @@ void RefuseNewLayout(AlterTableStmt *statement, const IndexTable *table) {
     ListCell *cell;
     foreach (cell, statement->cmds) {
         AlterTableCmd *command = lfirst_node(AlterTableCmd, cell);
+        if (compat::ReplacedPartitions(command) != NIL && HasGuard(table->relid))
+            RaiseOwnTable("change the partitions of", table->relid);
         switch (command->subtype) {
         case AT_ChangeOwner:
             ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
@@ -360,9 +362,18 @@ void CheckBeforeDetach(const RangeVar *name) {
         CheckLeaving(partition);
 }
 
+// Before the command: the entries of partitions that it drops are about to be stale.
+void ReportReplaced(AlterTableStmt *statement) {
+    ListCell *cell, *name;
+    foreach (cell, statement->cmds)
+        foreach (name, compat::ReplacedPartitions(lfirst_node(AlterTableCmd, cell)))
+            ReportLeaving(FindRelation(lfirst_node(RangeVar, name)));
+}
+
 // Before the command: refuses what index tables cannot follow.
 void RefuseBeforeAlter(AlterTableStmt *statement) {
     Oid relid = FindRelation(statement->relation);
+    ReportReplaced(statement);
     if (OidIsValid(relid)) {
         RefuseAlterOfOutboxTable(statement, relid);
         if (const IndexTable *table = FindIndexTable(RootOf(relid)))
@@ -407,14 +418,31 @@ void RefuseBeforeAlter(AlterTableStmt *statement) {
 
 // What joins or leaves is locked by the command. The base table is not locked beyond what the
 // command does: who writes to it holds that lock, and may come to want one that the command holds.
-void FollowJoin(const RangeVar *name) {
-    Oid partition = FindRelation(name);
+void FollowJoin(Oid partition) {
     Oid root = RootOf(partition);
     if (root == partition)
         return;
     CheckNewPartition(root, partition);
     if (IsBase(root))
         JoinPartition(root, partition);
+}
+
+// MERGE PARTITIONS and SPLIT PARTITION: the old partitions, which were dropped, have left as by
+// DROP TABLE; rows have moved past all triggers. A table of the same name may be found earlier on
+// the search path than where the new ones were made.
+void FollowNewPartitions(const AlterTableCmd *command, Oid parent) {
+    ListCell *cell;
+    foreach (cell, compat::NewPartitions(command)) {
+        RangeVar *name = lfirst_node(RangeVar, cell);
+        Oid partition = get_relname_relid(name->relname, RangeVarGetCreationNamespace(name));
+        if (!OidIsValid(partition) || !get_rel_relispartition(partition))
+            elog(ERROR, "cannot find partition \"%s\"", name->relname);
+        // The command has not made it: it would be made with the weaker lock of other commands.
+        AlterTableCreateToastTable(partition, 0, AccessExclusiveLock);
+        FollowJoin(partition);
+        FollowNewPartition(partition, false);
+        CompleteGlobalIndexes(parent, partition);
+    }
 }
 
 void FollowDetach(const RangeVar *name) {
@@ -500,7 +528,7 @@ void FollowAlterTable(AlterTableStmt *statement) {
         case AT_AttachPartition:
             attached = FindRelation(castNode(PartitionCmd, command->def)->name);
             RefuseNewParent(castNode(PartitionCmd, command->def)->name);
-            FollowJoin(castNode(PartitionCmd, command->def)->name);
+            FollowJoin(FindRelation(castNode(PartitionCmd, command->def)->name));
             break;
         case AT_DetachPartition:
         case AT_DetachPartitionFinalize:
@@ -528,6 +556,7 @@ void FollowAlterTable(AlterTableStmt *statement) {
             FollowOwnerOfTable(relid);
             break;
         default:
+            FollowNewPartitions(command, relid);
             FollowTriggers(command, relid, statement->relation->inh);
             break;
         }
@@ -540,7 +569,7 @@ void FollowCreate(CreateStmt *statement) {
     if (statement->partbound) {
         if (Oid owner = QueueOwner(FindRelation(linitial_node(RangeVar, statement->inhRelations))))
             RaiseOwnQueue("add a part to", owner);
-        FollowJoin(statement->relation);
+        FollowJoin(FindRelation(statement->relation));
         if (OidIsValid(relid))
             FollowNewPartition(relid, false);
     } else {

@@ -53,6 +53,7 @@ bool HaveSameIdentity(const QueuedTable *queued, TupleTableSlot *a, TupleTableSl
 // Queues a row that has entries, or had them; `before` and `after` have the same identity, one of
 // them may be null. A row that has none, nor had, concerns nobody.
 void Enqueue(Enqueuing *table, TupleTableSlot *before, TupleTableSlot *after) {
+    FAULT_POINT("enqueue.enqueue");
     bool is_added = false;
     for (TupleTableSlot *row : {before, after}) {
         if (!row)

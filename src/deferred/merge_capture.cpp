@@ -40,6 +40,7 @@ bool IsOwn(const Trigger &trigger) {
 // A row that MERGE moves to another partition is one deleted and one inserted for transition
 // tables, but triggers of those events fire only where MERGE has such actions: ours are to.
 void FireForMoves(ModifyTableState *modify) {
+    FAULT_POINT("merge_capture.fire_for_moves");
     Relation rel = modify->rootResultRelInfo->ri_RelationDesc;
     const TriggerDesc *triggers = rel->trigdesc;
     if (!(modify->mt_merge_subcommands & MERGE_UPDATE) ||

@@ -44,6 +44,7 @@ struct Failure {
 };
 
 void WritePack(PackWriter *writer, const Failure *failure) {
+    FAULT_POINT("pack_writer.write_pack");
     const Queue *queue = writer->queue;
     MemoryContext caller = MemoryContextSwitchTo(writer->pack);
     TupleDesc descriptor = RelationGetDescr(writer->part);

@@ -248,6 +248,7 @@ int DrainBatchSize() {
 }
 
 void ApplyBatch(const ShardQueue *queue, QueueBatch *batch, Snapshot snapshot) {
+    FAULT_POINT("drain.apply_batch");
     if (TryToApply([&] { ApplyRows(queue, {batch->rows, Size(batch->row_count)}, snapshot); })) {
         ApplyEach(queue, batch, snapshot);
         return;

@@ -102,6 +102,7 @@ void AddPack(Batch *batch, const Pack &pack) {
 
 // Reads packs until there are enough identities.
 void Collect(Batch *batch, Relation base) {
+    FAULT_POINT("local_drain.collect");
     AttrNumber attnos[INDEX_MAX_KEYS];
     const IndexTable *table = batch->packs.table;
     for (int i = 0; i < table->identity_count; i++)
@@ -229,6 +230,7 @@ void AddEntry(RowEntries *row, const Target &target, const Datum *values, const 
 
 // Deletes what is stored and the row does not have.
 void RemoveStale(Target *target, const Datum *identity, int32 partition_id, RowEntries *row) {
+    FAULT_POINT("local_drain.remove_stale");
     int next = 0; // after the one found last: most are stored in the order in which they are made
     ListCell *cell;
     foreach (cell, target->finders) {
@@ -266,6 +268,7 @@ void BringUpToDate(Target *target, QueuedRows *rows, const Place &place) {
 
 // Gives the index table the entries that the items' rows have, and no others with their identities.
 void Apply(const Batch *batch, Relation base, std::span<const QueuedItem> items) {
+    FAULT_POINT("local_drain.apply");
     const IndexTable *table = batch->packs.table;
     QueuedRows rows;
     BeginQueuedRows(&rows, table, base, batch->snapshot, RowExclusiveLock);
@@ -289,6 +292,7 @@ void Apply(const Batch *batch, Relation base, std::span<const QueuedItem> items)
 }
 
 void Remove(const Batch *batch) {
+    FAULT_POINT("local_drain.remove");
     for (const DrainedPack &pack : std::span(batch->drained, batch->pack_count)) {
         ItemPointerData tid = pack.tid;
         simple_heap_delete(batch->packs.parts[pack.part], &tid);
@@ -659,6 +663,7 @@ DrainResult DrainQueue(Oid relid, bool wait, bool warn) {
 }
 
 void ApplyQueue(const IndexTable *table) {
+    FAULT_POINT("local_drain.apply_queue");
     Assert(IsLocked(table->base, AccessExclusiveLock) && IsInOwnerOf(table->base));
     EnsureIdentityIndex(table, PositionsOf(table));
     for (;;) {

@@ -11,6 +11,7 @@ namespace index_table {
 namespace {
 
 void EndDeferring(const IndexTable *table) {
+    FAULT_POINT("set_maintenance.end_deferring");
     Oid relid = table->relid;
     Oid base = table->base;
     FlushChanges();

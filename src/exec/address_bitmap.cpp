@@ -1,10 +1,12 @@
 #include "exec/address_bitmap.h"
 
 #include "global/public.h"
+#include "core/fault.h"
 
 namespace index_table {
 
 AddressBitmap *BeginAddressBitmap(Relation tree, Snapshot snapshot, int key_count) {
+    FAULT_POINT("address_bitmap.begin_address_bitmap");
     Assert(IsPacked(tree));
     AddressBitmap *found = palloc0_object(AddressBitmap);
     found->memory = CurrentMemoryContext;

@@ -2,6 +2,7 @@
 
 #include "catalog/public.h"
 #include "exec/entry_quals.h"
+#include "core/fault.h"
 
 namespace index_table {
 namespace {
@@ -47,6 +48,7 @@ TupleTableSlot *SlotFor(AddressScan *scan, const AddressedLeaf *leaf) {
 }
 
 void OpenLeaf(AddressScan *scan, AddressedLeaf *leaf) {
+    FAULT_POINT("address_scan.open_leaf");
     int depth;
     leaf->rel = OpenAttached(scan->viewer, leaf->relid, scan->lock, &depth);
     if (!leaf->rel)
@@ -164,6 +166,7 @@ void RememberYielded(AddressScan *scan) {
 
 // Puts the row of an entry into the partition's slot; false where the snapshot sees none.
 bool Fetch(AddressScan *scan, AddressedLeaf *leaf) {
+    FAULT_POINT("address_scan.fetch");
     bool all_dead = false;
     if (FetchAddressed(leaf->rows, &scan->address, scan->viewer.snapshot, leaf->slot, &all_dead))
         return true;
@@ -267,6 +270,7 @@ bool NextOfWhole(AddressScan *scan) {
 } // namespace
 
 AddressScan *BeginAddressScan(const ScanPlan *plan, const SourcePlan *source, ScanState *node) {
+    FAULT_POINT("address_scan.begin_address_scan");
     Snapshot snapshot = node->ps.state->es_snapshot;
     AddressScan *scan = palloc0_object(AddressScan);
     scan->plan = source;

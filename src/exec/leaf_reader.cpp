@@ -73,6 +73,7 @@ Oid FindReadable(const LeafReader *reader, int32 partition_id) {
 }
 
 void OpenPartition(LeafReader *reader, OpenLeaf *leaf) {
+    FAULT_POINT("leaf_reader.open_partition");
     Oid relid = FindPartition(reader->table->base, leaf->partition_id);
     Relation rel = OidIsValid(relid)
                        ? OpenAttached(ViewerOf(reader), relid, reader->lock, &leaf->depth)
@@ -169,6 +170,7 @@ void BeginScan(LeafReader *reader, OpenLeaf *leaf) {
 } // namespace
 
 void SeekRows(LeafReader *reader, OpenLeaf *leaf, const Datum *values, const bool *nulls) {
+    FAULT_POINT("leaf_reader.seek_rows");
     Assert(leaf->rel);
     if (leaf->is_foreign)
         elog(ERROR, "partition \"%s\" is on a shard", RelationGetRelationName(leaf->rel));

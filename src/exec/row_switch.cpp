@@ -197,6 +197,7 @@ void AddResultRelation(Switch *self, SwitchedLeaf *leaf) {
 }
 
 SwitchedLeaf *OpenLeaf(Switch *self, Oid relid) {
+    FAULT_POINT("row_switch.open_leaf");
     EState *estate = self->modify ? self->modify->ps.state : self->epq->parentestate;
     MemoryContext caller = MemoryContextSwitchTo(estate->es_query_cxt);
     SwitchedLeaf *leaf = palloc0_object(SwitchedLeaf);
@@ -213,6 +214,7 @@ SwitchedLeaf *OpenLeaf(Switch *self, Oid relid) {
 }
 
 void SwitchTo(Switch *self, Oid relid) {
+    FAULT_POINT("row_switch.switch_to");
     if (self->current && self->current->relid == relid)
         return;
     SwitchedLeaf *leaf = static_cast<SwitchedLeaf *>(self->leaves.Find(relid));

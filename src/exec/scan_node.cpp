@@ -92,6 +92,7 @@ bool MayRepeat(const IndexTable *table) {
 }
 
 void OpenSource(IndexTableScan *scan, ScanSource *source, const SourcePlan *plan) {
+    FAULT_POINT("scan_node.open_source");
     PlanState *node = &scan->css.ss.ps;
     if (OidIsValid(plan->root)) {
         source->addresses = BeginAddressScan(&scan->plan, plan, &scan->css.ss);
@@ -279,6 +280,7 @@ bool IsMet(IndexTableScan *scan, ExprContext *context) {
 }
 
 void Begin(CustomScanState *node, EState *estate, int flags) {
+    FAULT_POINT("scan_node.begin");
     IndexTableScan *scan = ToScan(node);
     scan->plan = ReadScanPlan(reinterpret_cast<CustomScan *>(node->ss.ps.plan));
     if (estate->es_plannedstmt->subplans != NIL)
@@ -437,6 +439,7 @@ TupleTableSlot *NextThroughAddress(IndexTableScan *scan, AddressScan *addresses)
 
 // The row that an entry leads to; null where it leads to none, or to one that is not asked for.
 TupleTableSlot *FetchRow(IndexTableScan *scan, ScanSource *source) {
+    FAULT_POINT("scan_node.fetch_row");
     const IndexTable *table = source->table;
     const EntrySource &entries = source->entries;
     if (source->reading && ForeignLeafOf(source->reading))

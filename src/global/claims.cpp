@@ -220,6 +220,7 @@ void CloseUniqueTree(UniqueTree *tree) {
 }
 
 KeyHolder FindKeyHolder(UniqueTree *tree, const Datum *values, const bool *nulls) {
+    FAULT_POINT("claims.find_key_holder");
     if (IsNobodys(tree, nulls))
         return {};
     for (;;) {
@@ -237,6 +238,7 @@ KeyHolder FindKeyHolder(UniqueTree *tree, const Datum *values, const bool *nulls
 }
 
 bool ClaimKey(UniqueTree *tree, Datum *values, bool *nulls) {
+    FAULT_POINT("claims.claim_key");
     if (tree->has_claim || IsNobodys(tree, nulls))
         return true;
     TransactionId own = GetCurrentTransactionId();

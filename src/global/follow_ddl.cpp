@@ -58,6 +58,7 @@ bool IsMadeByAttach(Oid child, Oid attached) {
 
 // Children that have been attached as they were enter the rows of their partitions.
 void EnterAttached(Oid root, Oid attached) {
+    FAULT_POINT("follow_ddl.enter_attached");
     ListCell *cell;
     foreach (cell, find_all_inheritors(attached, NoLock, nullptr)) {
         if (get_rel_relkind(lfirst_oid(cell)) != RELKIND_RELATION)

@@ -37,6 +37,7 @@ bool Rejoin(Relation child) {
 }
 
 Relation OpenStorage(Relation child, LOCKMODE mode) {
+    FAULT_POINT("index_method.open_storage");
     Relation storage = try_relation_open(GetChildState(child)->storage, mode);
     if (!storage || !IsStorage(storage)) // pg_upgrade has been here
         RaiseNotBuilt(child);
@@ -154,6 +155,7 @@ void ReportEntered(Load *load) {
 }
 
 void EnterSorted(Load *load) {
+    FAULT_POINT("index_method.enter_sorted");
     const Target &target = *load->target;
     ReportSubphase(PROGRESS_BTREE_PHASE_PERFORMSORT_1);
     tuplesort_performsort(load->sort);
@@ -171,6 +173,7 @@ void EnterSorted(Load *load) {
 }
 
 void EnterRow(Relation, ItemPointer tid, Datum *values, bool *nulls, bool, void *state) {
+    FAULT_POINT("index_method.enter_row");
     Load *load = static_cast<Load *>(state);
     MemoryContext caller = MemoryContextSwitchTo(load->row);
     InsertEntry(*load->target, values, nulls, tid, false, InfoFor(*load->target, load->info));
@@ -236,6 +239,7 @@ void ReportFormerRows(const Target &target) {
 // global index itself is made, children have nothing to join yet, or are joined by their rows
 // later. Where rows are not looked at, what is known of their number stays.
 IndexBuildResult *Build(Relation heap, Relation child, IndexInfo *info) {
+    FAULT_POINT("index_method.build");
     if (info->ii_Concurrent)
         ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
                         errmsg("cannot build a global index concurrently")));
@@ -341,6 +345,7 @@ bool HasNextGeneration(Relation child, Relation storage) {
 
 // Line pointers that VACUUM is about to take from rows get their next generation.
 void DeleteLazily(Relation child, Relation storage, IndexBulkDeleteResult *stats, void *state) {
+    FAULT_POINT("index_method.delete_lazily");
     GenerationWriter writer = BeginNewGenerations(child, storage);
     int64 count = compat::ForEachDeadRow(
         state, [&](BlockNumber block, const OffsetNumber *offsets, int found) {

@@ -141,6 +141,7 @@ uint32 TokenOf(Oid child_oid) {
 // Makes a table's part of the index, if it is (still) to have one. A child that is none of the
 // tree's enters all rows at once, as commands have it do that bring such a one.
 NewChild AddPart(const OnlineBuild &build, Oid table) {
+    FAULT_POINT("online_build.add_part");
     PushActiveSnapshot(GetTransactionSnapshot());
     NewChild added = {};
     Oid parent = FindParentOfPart(build.index, table);
@@ -159,6 +160,7 @@ NewChild AddPart(const OnlineBuild &build, Oid table) {
 // Whoever writes after the snapshot was taken enters his rows himself. REINDEX does not wait for
 // this session's lock: a child with another token has all rows.
 void EnterRowsOf(OnlineBuild *build, Oid table, const NewChild &added) {
+    FAULT_POINT("online_build.enter_rows_of");
     ReportPhase(*build, PROGRESS_CREATEIDX_PHASE_BUILD);
     Relation heap = table_open(table, AccessShareLock);
     Relation child = index_open(added.child, RowExclusiveLock);
@@ -233,6 +235,7 @@ void RecordSizes(const OnlineBuild &build) {
 
 // False where tables have come meanwhile without their entries.
 bool Complete(OnlineBuild *build) {
+    FAULT_POINT("online_build.complete");
     LockRelationOid(build->base, ShareUpdateExclusiveLock);
     if (ListTablesToBuild(build) != NIL)
         return false;
@@ -321,6 +324,7 @@ List *ListIndexes(Oid base_oid) {
 // Has PostgreSQL carry the statement out for the table alone, with event triggers and all; returns
 // the root. InvalidOid: there is an index of the name already.
 Oid MakeRoot(const IndexStmt *given, const char *text, Oid base) {
+    FAULT_POINT("online_build.make_root");
     auto *statement = static_cast<IndexStmt *>(copyObjectImpl(given));
     statement->concurrent = false;
     statement->relation->inh = false;

@@ -65,6 +65,7 @@ Oid FindPart(const GlobalIndex &index, Oid table_oid) {
 }
 
 Oid MakePart(Oid table_oid, Oid parent) {
+    FAULT_POINT("parts.make_part");
     Relation table = table_open(table_oid, ShareLock);
     IndexStmt *statement = StatementOf(table, parent);
     table_close(table, NoLock);
@@ -101,6 +102,7 @@ void MakeMissingParts(const GlobalIndex &index) {
 }
 
 void MarkComplete(const GlobalIndex &index) {
+    FAULT_POINT("parts.mark_complete");
     LockPart(index.tree, LockedPart::Build, ExclusiveLock); // partitions may be joining
     MarkValid(index.tree);
     ListCell *cell;

@@ -52,6 +52,7 @@ uint32 ExtentLimit(Oid method) {
 }
 
 Oid MakeStorage(Relation root, Relation base) {
+    FAULT_POINT("storage.make_storage");
     Oid relid = heap_create_with_catalog(
         StorageName(RelationGetRelid(root)).data, PG_TOAST_NAMESPACE, InvalidOid, InvalidOid,
         InvalidOid, InvalidOid, base->rd_rel->relowner, get_table_am_oid(kStorageMethod, false),
@@ -126,6 +127,7 @@ void GiveExtentsAhead(Relation storage) {
 
 // `flags`: INDEX_CREATE_INVALID, or none.
 void MakeTree(Relation root, Oid storage_oid, bits16 flags = 0) {
+    FAULT_POINT("storage.make_tree");
     Relation storage = relation_open(storage_oid, AccessExclusiveLock);
     if (!(flags & INDEX_CREATE_INVALID))
         GiveExtentsAhead(storage);
@@ -205,6 +207,7 @@ void ReplaceTree(const GlobalIndex &index) {
 }
 
 void Rebuild(const GlobalIndex &index) {
+    FAULT_POINT("storage.rebuild");
     ListCell *cell;
     foreach (cell, ListChildren(index.root, AccessShareLock)) {
         Relation child = index_open(lfirst_oid(cell), NoLock);
@@ -265,6 +268,7 @@ List *ListChildren(Oid root, LOCKMODE mode) {
 }
 
 void DropFormerStorages(Oid root) {
+    FAULT_POINT("storage.drop_former_storages");
     ListCell *cell;
     foreach (cell, find_all_inheritors(root, NoLock, nullptr)) {
         Oid index = lfirst_oid(cell);

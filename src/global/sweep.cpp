@@ -196,6 +196,7 @@ void ForgetPasses(Relation storage, const SweptChild *swept) {
 } // namespace
 
 int64 Sweep(Relation storage, BufferAccessStrategy strategy) {
+    FAULT_POINT("sweep.sweep");
     Assert(CheckRelationLockedByMe(storage, ShareUpdateExclusiveLock, true));
     MemoryContext memory =
         AllocSetContextCreate(CurrentMemoryContext, "index_table sweep", ALLOCSET_DEFAULT_SIZES);

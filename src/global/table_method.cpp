@@ -359,6 +359,7 @@ void DeleteFromPartition(Deletion *deletion, AddressedPartition *partition, int 
 }
 
 TransactionId DeleteTuples(Relation rel, TM_IndexDeleteOp *op) {
+    FAULT_POINT("table_method.delete_tuples");
     int count = op->ndeltids;
     Deletion deletion = {.storage = rel, .op = op};
     deletion.all = palloc_array(TM_IndexDelete, count);
@@ -419,6 +420,7 @@ struct RowBuild {
 };
 
 void AddRow(Relation, ItemPointer tid, Datum *values, bool *nulls, bool alive, void *state) {
+    FAULT_POINT("table_method.add_row");
     RowBuild *build = static_cast<RowBuild *>(state);
     uint32 extent = ExtentOfBlock(build->child, build->storage, RelationGetRelid(build->heap),
                                   ItemPointerGetBlockNumber(tid));

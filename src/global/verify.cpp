@@ -346,6 +346,7 @@ void ReportRepeated(Verification *state, Batch *batch) {
 
 // In the order of addresses, so that pages of partitions are read once.
 void LookAtBatch(Verification *state, Batch *batch) {
+    FAULT_POINT("verify.look_at_batch");
     for (uint32 i = 0; i < batch->count; i++)
         batch->order[i] = i;
     std::sort(batch->order, batch->order + batch->count, [&](uint32 a, uint32 b) {
@@ -484,6 +485,7 @@ void LookAtEntries(Verification *state) {
 // --- Rows ----------------------------------------------------------------------
 
 void LookAtRows(Verification *state, VerifiedLeaf *leaf) {
+    FAULT_POINT("verify.look_at_rows");
     TableScanDesc scan =
         table_beginscan_strat(leaf->heap, state->snapshot, 0, nullptr, true, false);
     while (table_scan_getnextslot(scan, ForwardScanDirection, leaf->slot)) {

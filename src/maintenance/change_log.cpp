@@ -1,4 +1,5 @@
 #include "maintenance/change_log.h"
+#include "core/fault.h"
 
 namespace index_table {
 namespace {
@@ -29,6 +30,7 @@ const AttrNumber *ColumnsOf(Relation log, const IndexTable *table) {
 }
 
 void Append(Log *log, std::span<const Change> changes, ChangeKind kind) {
+    FAULT_POINT("change_log.append");
     const IndexTable *table = log->buffer->table;
     for (const Change &change : changes) {
         MemoryContext caller = MemoryContextSwitchTo(log->per_row);

@@ -58,6 +58,7 @@ void WriteEntries(EntryWriter *writer, ChangeBuffer *buffer, const NetChanges &n
 }
 
 void CarryOut(ChangeBuffer *buffer, const NetChanges &net, MemoryContext batch, bool more_to_come) {
+    FAULT_POINT("flush.carry_out");
     if (buffer->table->on_servers) {
         MemoryContext caller = MemoryContextSwitchTo(batch);
         WriteToServers(buffer, net, more_to_come);
@@ -106,6 +107,7 @@ bool MayWait(ChangeBuffer *buffer) {
 
 // Into the index table, or, while that is being built, into its log.
 void FlushBuffer(ChangeBuffer *buffer, bool more_to_come, bool into_log) {
+    FAULT_POINT("flush.flush_buffer");
     if (more_to_come && MayWait(buffer))
         return;
     MemoryContext batch =

@@ -2,6 +2,7 @@
 
 #include "maintenance/flush.h"
 #include "shard/public.h"
+#include "core/fault.h"
 
 namespace index_table {
 namespace {
@@ -134,6 +135,7 @@ void InsertDeleted(Relation rel, Datum *values, bool *nulls) {
 }
 
 void WriteIntent(Relation rel, const LeafIntent *intent) {
+    FAULT_POINT("intent.write_intent");
     Datum values[kAttributes] = {ObjectIdGetDatum(intent->leaf)};
     bool nulls[kAttributes] = {false, true, true, true};
     if (intent->all) {

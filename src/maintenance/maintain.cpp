@@ -12,6 +12,7 @@
 #include "maintenance/remote_entries.h"
 #include "maintenance/speculative_entry.h"
 #include "maintenance/statements.h"
+#include "core/fault.h"
 
 namespace index_table {
 namespace {
@@ -157,6 +158,7 @@ bool IsMovingAway(const RowChange &change) {
 }
 
 void CaptureRow(Capture *capture, int i, TupleTableSlot *row, ChangeKind kind, CommandId command) {
+    FAULT_POINT("maintain.capture_row");
     ChangeBuffer *buffer = capture->buffers[i];
     const IndexTable *table = buffer->table;
     EntryValues &entry = capture->entries[i];

@@ -59,6 +59,7 @@ void RememberWrittenPartition(int32 partition_id) {
 }
 
 void RemoveOwnEntries(Oid leaf) {
+    FAULT_POINT("own_entries.remove_own_entries");
     if (written.count == 0)
         return;
     std::optional<PartitionNumber> number = FindPartitionNumber(leaf);

@@ -261,7 +261,7 @@ void RunDelete(const ServerWriter *writer, const Part *part, const Conditions &c
                                  .ptype = conditions.types[i]};
     QueryDesc *query = CreateQueryDesc(plan, "", GetActiveSnapshot(), InvalidSnapshot,
                                        None_Receiver, parameters, nullptr, 0);
-    standard_ExecutorStart(query, 0);
+    compat::StartUnchecked(query, 0);
     EState *estate = query->estate;
     ListCell *cell;
     foreach (cell, estate->es_opened_result_relations)
@@ -359,6 +359,7 @@ void PutBack(ServerWriter *writer, const Change *like, const Deleted &row) {
 
 // One statement.
 void Delete(ServerWriter *writer, Part *part, std::span<Wanted *> wanted, bool by_arrays) {
+    FAULT_POINT("remote_entries.delete");
     Conditions conditions = {.table = writer->table, .part = part, .room = 16};
     conditions.types = palloc_array(Oid, conditions.room);
     conditions.values = palloc_array(Datum, conditions.room);
@@ -528,6 +529,7 @@ void InsertRun(const Part *part, const Insertion &insertion, int first, int coun
 }
 
 void InsertIntoPart(ServerWriter *writer, Part *part) {
+    FAULT_POINT("remote_entries.insert_into_part");
     int count = list_length(part->inserts);
     if (count == 0)
         return;

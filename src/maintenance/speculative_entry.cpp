@@ -264,6 +264,7 @@ HeapTuple FormEntry(SpeculativeEntries *speculative, int table, const Datum *val
 }
 
 TupleTableSlot *FindConflict(SpeculativeEntries *speculative, int table, HeapTuple entry) {
+    FAULT_POINT("speculative_entry.find_conflict");
     Assert(table >= 0 && table < speculative->table_count && HeapTupleIsValid(entry));
     SpeculativeTable *self = &speculative->tables[table];
     SpeculativeTarget *target = TargetOf(speculative, self, entry);
@@ -311,6 +312,7 @@ bool IsStillStored(SpeculativeEntries *speculative, int table, TupleTableSlot *e
 }
 
 bool InsertSpeculatively(SpeculativeEntries *speculative, int table, HeapTuple entry) {
+    FAULT_POINT("speculative_entry.insert_speculatively");
     Assert(table >= 0 && table < speculative->table_count && HeapTupleIsValid(entry));
     SpeculativeTarget *target = TargetOf(speculative, &speculative->tables[table], entry);
     TupleTableSlot *slot = target->slot;
@@ -368,6 +370,7 @@ void AwaitRow(SpeculativeEntries *speculative, Relation leaf, TupleTableSlot *ro
 }
 
 void SettleRow(SpeculativeEntries *speculative) {
+    FAULT_POINT("speculative_entry.settle_row");
     TupleTableSlot *row = speculative->row;
     if (!row)
         return;

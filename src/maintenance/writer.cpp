@@ -134,6 +134,7 @@ bool HasNullKey(const IndexTable *table, const Change &change) {
 
 // Enters a stored row into the B-trees.
 void InsertIndexTuples(EntryWriter *writer, Target *target, TupleTableSlot *slot, bool null_key) {
+    FAULT_POINT("writer.insert_index_tuples");
     writer->current_entry = slot;
     IndexUniqueCheck unique = writer->mid_statement ? UNIQUE_CHECK_PARTIAL : UNIQUE_CHECK_YES;
     Datum values[INDEX_MAX_KEYS];
@@ -156,6 +157,7 @@ void InsertIndexTuples(EntryWriter *writer, Target *target, TupleTableSlot *slot
 // Of the indexes that the executor is not sure of, has those of immediate constraints checked again
 // later. Returns those that triggers are to check.
 List *RecheckUnsure(EntryWriter *writer, Target *target, TupleTableSlot *slot, List *unsure) {
+    FAULT_POINT("writer.recheck_unsure");
     for (int i = 0; unsure != NIL && i < target->plan->index_count; i++)
         if ((writer->checks_at_once || target->indexes[i]->rd_index->indimmediate) &&
             list_member_oid(unsure, target->plan->index_oids[i]))
@@ -480,6 +482,7 @@ void RethrowError(const EntryWriter *writer) {
 }
 
 void InsertEntries(EntryWriter *writer, std::span<const Change> changes) {
+    FAULT_POINT("writer.insert_entries");
     Assert(std::all_of(changes.begin(), changes.end(),
                        [](const Change &change) { return change.kind == ChangeKind::Insert; }));
     MemoryContext caller = MemoryContextSwitchTo(writer->per_row);
@@ -507,6 +510,7 @@ namespace {
 // Deletes the entry of a change and returns where it was; `is_moving`: to be inserted elsewhere.
 bool DeleteEntry(EntryWriter *writer, Target *target, const Change &change, bool is_moving,
                  ItemPointer tid) {
+    FAULT_POINT("writer.delete_entry");
     MemoryContext caller = MemoryContextSwitchTo(writer->per_row);
     Outcome outcome = Outcome::Again;
     while (outcome == Outcome::Again) {
@@ -568,6 +572,7 @@ bool DeleteEntry(EntryWriter *writer, const Change &change) {
 }
 
 bool ReplaceEntry(EntryWriter *writer, const Change &old_change, const Change &new_change) {
+    FAULT_POINT("writer.replace_entry");
     Assert(old_change.kind == ChangeKind::Delete && new_change.kind == ChangeKind::Insert);
     Target *target = TargetOf(writer, old_change.entry);
     if (Target *other = TargetOf(writer, new_change.entry); other != target)
@@ -668,6 +673,7 @@ void RemoveDeadConflicts(EntryWriter *writer, Target *target, int i, TupleTableS
 } // namespace
 
 void RemoveDeadDuplicates(EntryWriter *writer, const Change &change) {
+    FAULT_POINT("writer.remove_dead_duplicates");
     Target *target = TargetOf(writer, change.entry);
     if (!target->plan->has_constraints)
         return;

@@ -113,6 +113,7 @@ List *ResolveIdentity(Relation rel, const char *identity) {
 
 // The caller is in EnterOwner().
 Oid CreateQueue(Relation rel, List *attnos) {
+    FAULT_POINT("capture.create_queue");
     Oid schema = RelationGetNamespace(rel);
     char *name = ChooseRelationName(RelationGetRelationName(rel), nullptr, "outbox", schema, false);
     StringInfoData sql;

@@ -43,6 +43,7 @@ Appender *Begin(const Outbox *source) {
 }
 
 void WritePack(Appender *appender) {
+    FAULT_POINT("enqueue.write_pack");
     const Outbox *source = appender->source;
     if (appender->numbers_left == 0) {
         appender->next_number = nextval_internal(source->sequence, false);

@@ -108,6 +108,7 @@ void CollectRows(Relation base, const IndexTable *table, Oid leaf, Progress *pro
 
 // Enters the rows of a leaf that joined with rows.
 int64 EnterRows(Relation base, Oid leaf) {
+    FAULT_POINT("membership.enter_rows");
     int64 entered = 0;
     RememberWrittenPartition(FindPartitionNumber(leaf)->id);
     const Base *known = FindBase(RelationGetRelid(base));
@@ -134,6 +135,7 @@ int64 EnterRows(Relation base, Oid leaf) {
 
 // Gives a leaf its number; a shard's may have changes queued already.
 void Number(Oid base, Oid leaf) {
+    FAULT_POINT("membership.number");
     AddPartition(base, leaf);
     if (IsForeign(leaf))
         RequestDrainWorker();
@@ -154,6 +156,7 @@ int64 AddLeaves(Relation base, List *leaves) {
 }
 
 void LeaveTree(Oid relid) {
+    FAULT_POINT("membership.leave_tree");
     if (FindPartitionNumber(relid) || OidIsValid(get_trigger_oid(relid, kStatementTrigger, true))) {
         LockRelationOid(relid, AccessExclusiveLock);
         RemoveOwnEntries(relid);

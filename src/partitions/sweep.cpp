@@ -119,6 +119,7 @@ void BeginSweep(Sweep *sweep, const IndexTable *table) {
 }
 
 bool SweepBatch(Sweep *sweep, const IndexTable *table) {
+    FAULT_POINT("sweep.sweep_batch");
     Assert(sweep->index_table == table->relid && IsLocked(table->relid, ShareUpdateExclusiveLock));
     if (sweep->relations == NIL)
         return false;

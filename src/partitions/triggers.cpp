@@ -12,6 +12,7 @@ bool HasStatementTrigger(Oid relid) {
 
 // The statement trigger is not cloned: every table of the tree has its own.
 void CreateStatementTrigger(Oid relid) {
+    FAULT_POINT("triggers.create_statement_trigger");
     if (HasStatementTrigger(relid))
         return;
     // A partition may belong to another role than its base table.
@@ -37,6 +38,7 @@ void DropTrigger(Oid relid, const char *trigger) {
 }
 
 void CreateRowTrigger(Oid relid) {
+    FAULT_POINT("triggers.create_row_trigger");
     int guc_level = SecureSearchPath();
     const char *name = QualifiedName(relid);
     RunStatement(psprintf("CREATE TRIGGER %s AFTER INSERT OR UPDATE OR DELETE ON %s FOR EACH ROW "
@@ -190,6 +192,7 @@ void CreateQueueTrigger(const QueueTrigger &trigger, Oid relid) {
 // Partitions may belong to other roles than their base table: each statement trigger is made by the
 // owner of its table, the row trigger, which is cloned, by the caller.
 void CreateQueueTriggers(Oid relid, bool is_root) {
+    FAULT_POINT("triggers.create_queue_triggers");
     for (const QueueTrigger &trigger : kQueueTriggers) {
         if ((!is_root && !trigger.is_statement) || HasTrigger(relid, trigger.name))
             continue;

@@ -5,11 +5,13 @@
 #include "maintenance/public.h"
 #include "partitions/references.h"
 #include "partitions/triggers.h"
+#include "core/fault.h"
 
 namespace index_table {
 namespace {
 
 void RenumberTruncated(Oid leaf) {
+    FAULT_POINT("truncate.renumber_truncated");
     if (IsForeign(leaf))
         RememberIntentOfAll(leaf);
     RenumberReferenced(leaf);

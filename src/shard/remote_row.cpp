@@ -88,12 +88,13 @@ ParamListInfo MakeParameters(const RemoteIdentity &identity) {
 
 // Its rows are those of the scan below ModifyTable, which is not run itself.
 RemoteRow *StartUpdate(PlannedStmt *plan, ParamListInfo parameters, Snapshot snapshot) {
+    FAULT_POINT("remote_row.start_update");
     RemoteRow *row = palloc0_object(RemoteRow);
     row->memory = CurrentMemoryContext;
     // A part of the statement that runs: neither hooks nor statistics are to see it.
     row->query =
         CreateQueryDesc(plan, "", snapshot, InvalidSnapshot, None_Receiver, parameters, nullptr, 0);
-    standard_ExecutorStart(row->query, EXEC_FLAG_SKIP_TRIGGERS); // they are the caller's
+    compat::StartUnchecked(row->query, EXEC_FLAG_SKIP_TRIGGERS); // they are the caller's
     row->modify = castNode(ModifyTableState, row->query->planstate);
     const ResultRelInfo *relinfo = row->modify->resultRelInfo;
     if (relinfo->ri_usesFdwDirectModify || !relinfo->ri_FdwRoutine ||

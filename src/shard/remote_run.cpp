@@ -101,7 +101,7 @@ RemoteRun *BeginRemoteRun(const RemoteQuery *query, const Oid *leaves, int count
     run->query = CreateQueryDesc(plan, "", query->snapshot, InvalidSnapshot, None_Receiver,
                                  parameters, nullptr, 0);
     WithContext(run, [&] {
-        standard_ExecutorStart(run->query, 0);
+        compat::StartUnchecked(run->query, 0);
         return 0;
     });
     return run;
