@@ -50,6 +50,15 @@ void RefuseOnServers(const Base *base) {
                              "23505.")));
 }
 
+// The row in the way would not be returned.
+void RefuseSelect(const IndexTable *arbiter) {
+    ereport(ERROR,
+            (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+             errmsg("ON CONFLICT DO SELECT cannot be decided by the key of \"%s\"",
+                    get_rel_name(arbiter->relid)),
+             errhint("Use ON CONFLICT DO UPDATE with RETURNING, or DO NOTHING and SELECT.")));
+}
+
 } // namespace
 
 bool IsConflictCheck(const Plan *plan) {
@@ -67,6 +76,8 @@ void AddConflictChecks(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *o
     if (!has_target)
         RefuseOnServers(base);
     const IndexTable *arbiter = has_target ? InferArbiter(root, base) : nullptr;
+    if (arbiter && compat::SelectsOnConflict(conflict))
+        RefuseSelect(arbiter);
     if (has_target ? !arbiter
                    : ListConstrainedTables(base) == NIL && ListUniqueGlobals(base) == NIL)
         return;

@@ -739,6 +739,15 @@ inline bool SetsExpression(const AlterTableCmd *command) {
 #endif
 }
 
+// ON CONFLICT DO SELECT: since 19.
+inline bool SelectsOnConflict([[maybe_unused]] const OnConflictExpr *conflict) {
+#if PG_VERSION_NUM >= 190000
+    return conflict->action == ONCONFLICT_SELECT;
+#else
+    return false;
+#endif
+}
+
 // The partitions that MERGE PARTITIONS and SPLIT PARTITION make, and those that they take the rows
 // of and drop: lists of RangeVars; NIL for other commands. Since 19.
 inline List *NewPartitions(const AlterTableCmd *command) {

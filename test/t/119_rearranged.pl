@@ -11,7 +11,7 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-my $node = new_node('rearranged');
+my $node = new_node('rearranged', conf => "shared_preload_libraries = 'index_table'\n");
 plan skip_all => 'PostgreSQL is older than 19' if $node->safe_psql('postgres', 'SHOW server_version_num') < 190000;
 
 my $email = describe(name => 'people_by_email', base => 'people', key => ['b.email'], copies => ['id'], identity => 1, is_unique => 1);
@@ -22,18 +22,18 @@ my $later = describe(name => 'people_later', base => 'people', key => ['b.town']
 # A table of the same name is found first on the search path; another has its row trigger on its leaves.
 $node->safe_psql('postgres', q{
 CREATE EXTENSION index_table;
-CREATE TABLE people (id int PRIMARY KEY, email text, town text, tags text[]) PARTITION BY RANGE (id);
+CREATE TABLE people (id int PRIMARY KEY, email text, town text, tags text[], phone text) PARTITION BY RANGE (id);
 CREATE TABLE low PARTITION OF people FOR VALUES FROM (0) TO (100);
 CREATE TABLE middle PARTITION OF people FOR VALUES FROM (100) TO (200);
 CREATE TABLE high PARTITION OF people FOR VALUES FROM (200) TO (300) PARTITION BY RANGE (id);
 CREATE TABLE high_low PARTITION OF high FOR VALUES FROM (200) TO (250);
 CREATE TABLE high_high PARTITION OF high FOR VALUES FROM (250) TO (300);
-INSERT INTO people SELECT i, 'mail' || i, 'Town ' || i % 7, ARRAY['t' || i % 5, 't' || i % 3] FROM generate_series(0, 299) AS i;
+INSERT INTO people SELECT i, 'mail' || i, 'Town ' || i % 7, ARRAY['t' || i % 5, 't' || i % 3], 'p' || i FROM generate_series(0, 299) AS i WHERE i % 10 <> 9;
 SELECT index_table.create('people', 'email', is_unique => true);
 SELECT index_table.create('people', 'town', strategy => 'partial', include => 'email');
 SELECT index_table.create('people', 'unnest(tags)', name => 'people_by_tag');
 SELECT index_table.create('people', 'town', name => 'people_later', maintenance => 'deferred');
-CREATE INDEX people_global ON people USING global (email) WITH (unique);
+CREATE INDEX people_global ON people USING global (phone) WITH (unique);
 CREATE INDEX people_towns ON people USING global (town);
 } . oracle_sql($email, $town, $tag, $later));
 
@@ -48,9 +48,10 @@ sub holds
 		"$label: each row is found by its key");
 	foreach my $id (150, 20, 260)
 	{
-		is(substr(sqlstate($node, 'postgres', "INSERT INTO people SELECT 1 + max(id), 'mail' || $id FROM people WHERE id BETWEEN $id / 100 * 100 AND $id / 100 * 100 + 98"), 0, 5), '23505', "$label: keys are unique") if $node->safe_psql('postgres', "SELECT count(*) FROM people WHERE email = 'mail$id'");
+		like(sqlstate($node, 'postgres', "INSERT INTO people VALUES ($id - $id % 10 + 9, 'mail$id')"), qr/^23505.*"people_by_email/, "$label: keys are unique");
+		like(sqlstate($node, 'postgres', "INSERT INTO people VALUES ($id - $id % 10 + 9, 'other', 'x', NULL, 'p$id')"), qr/^23505.*"people_global/, "$label: and those of a global index");
 	}
-	$node->safe_psql('postgres', q{UPDATE people SET town = 'elsewhere' || id % 3 WHERE id % 10 = 3; DELETE FROM people WHERE id % 50 = 7; INSERT INTO people SELECT id, 'mail' || id, 'back', '{b}' FROM generate_series(7, 299, 50) AS id});
+	$node->safe_psql('postgres', q{UPDATE people SET town = 'elsewhere' || id % 3 WHERE id % 10 = 3; DELETE FROM people WHERE id % 50 = 7; INSERT INTO people SELECT id, 'mail' || id, 'back', '{b}', 'p' || id FROM generate_series(7, 299, 50) AS id});
 	$node->safe_psql('postgres', 'CALL index_table.drain()');
 	oracle_ok($node, 'postgres', "$label, after changes");
 	check_global($node, 'postgres', "$label, after changes", exact => 0);
@@ -71,7 +72,7 @@ rearrange('merged into one of them', 'ALTER TABLE people MERGE PARTITIONS (middl
 rearrange('of a partition', 'ALTER TABLE high MERGE PARTITIONS (high_low, high_high) INTO high_all');
 rearrange('with changes before and after', q{BEGIN; DELETE FROM people WHERE id = 260; UPDATE people SET email = 'new' WHERE id = 261;
 	ALTER TABLE high SPLIT PARTITION high_all INTO (PARTITION high_low FOR VALUES FROM (200) TO (250), PARTITION high_high FOR VALUES FROM (250) TO (300));
-	UPDATE people SET email = 'mail261' WHERE id = 261; INSERT INTO people VALUES (260, 'mail260', 'Town', '{t}'); COMMIT});
+	UPDATE people SET email = 'mail261' WHERE id = 261; INSERT INTO people VALUES (260, 'mail260', 'Town', '{t}', 'p260'); COMMIT});
 rearrange('rolled back', q{BEGIN; ALTER TABLE people MERGE PARTITIONS (low, middle) INTO lower; UPDATE people SET town = 'nowhere'; ROLLBACK});
 rearrange('rolled back to a savepoint', q{BEGIN; SAVEPOINT s; ALTER TABLE people MERGE PARTITIONS (low, middle) INTO lower; UPDATE people SET town = 'nowhere'; ROLLBACK TO s; UPDATE people SET town = 'there' WHERE id < 5; COMMIT});
 $node->safe_psql('postgres', 'CREATE SCHEMA elsewhere; CREATE TABLE elsewhere.lower (i int)');
@@ -82,7 +83,7 @@ rearrange('made earlier on the search path than found', q{CREATE TEMPORARY TABLE
 rearrange('split again', 'ALTER TABLE people SPLIT PARTITION lower INTO (PARTITION low FOR VALUES FROM (0) TO (100), PARTITION middle FOR VALUES FROM (100) TO (200))');
 
 # What is the extension's.
-$node->safe_psql('postgres', q{SELECT index_table.create('people', 'id + 1', name => 'in_two', partitions => 2)});
+$node->safe_psql('postgres', q{SELECT index_table.create('people', '(id + 1)', name => 'in_two', partitions => 2)});
 foreach my $command (
 	'ALTER TABLE in_two MERGE PARTITIONS (in_two_p0, in_two_p1) INTO in_one',
 	'ALTER TABLE in_two SPLIT PARTITION in_two_p0 INTO (PARTITION a FOR VALUES WITH (MODULUS 4, REMAINDER 0), PARTITION b FOR VALUES WITH (MODULUS 4, REMAINDER 2))')
@@ -114,9 +115,12 @@ holds('after a foreign key');
 # REPACK makes new files.
 rearrange("REPACK of $_", $_) foreach ('REPACK low', 'REPACK middle USING INDEX middle_pkey', 'REPACK people_by_town', 'REPACK (VERBOSE) high_low');
 
-# ON CONFLICT DO SELECT by a key across partitions.
-my $sql = q{INSERT INTO people VALUES (299, 'mail5', 'x') ON CONFLICT (email) DO SELECT RETURNING id, email};
-my ($status, $out, $err) = $node->psql('postgres', $sql);
-diag("$status: $out $err");
+# ON CONFLICT DO SELECT by a key across partitions, and by PostgreSQL's own.
+foreach my $key ('(email)', '(phone)', 'ON CONSTRAINT people_by_email_key')
+{
+	like(sqlstate($node, 'postgres', "INSERT INTO people VALUES (299, 'mail5', 'x', NULL, 'p5') ON CONFLICT $key DO SELECT RETURNING id"), qr/^0A000: ON CONFLICT DO SELECT/, "DO SELECT by $key is refused");
+}
+is($node->safe_psql('postgres', q{INSERT INTO low VALUES (5, 'mail6', 'x') ON CONFLICT (id) DO SELECT RETURNING email}), 'mail5', 'by an index of PostgreSQL it is not');
+like(sqlstate($node, 'postgres', q{INSERT INTO people VALUES (299, 'mail5') ON CONFLICT (id) DO SELECT RETURNING id}), qr/^23505/, 'and other keys are kept');
 holds('at the end');
 done_testing();
