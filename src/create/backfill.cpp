@@ -5,7 +5,7 @@
 #include "maintenance/public.h"
 #include "partitions/public.h"
 #include "shard/public.h"
-#include "core/fault.h"
+#include "core/public.h"
 
 namespace index_table {
 namespace {

@@ -4,7 +4,7 @@
 #include "create/online.h"
 #include "deferred/public.h"
 #include "partitions/public.h"
-#include "core/fault.h"
+#include "core/public.h"
 
 namespace index_table {
 namespace {

@@ -6,7 +6,7 @@
 #include "deferred/public.h"
 #include "maintenance/public.h"
 #include "partitions/public.h"
-#include "core/fault.h"
+#include "core/public.h"
 
 namespace index_table {
 

@@ -2,7 +2,7 @@
 
 #include "catalog/public.h"
 #include "exec/entry_quals.h"
-#include "core/fault.h"
+#include "core/public.h"
 
 namespace index_table {
 namespace {

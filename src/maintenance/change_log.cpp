@@ -1,5 +1,5 @@
 #include "maintenance/change_log.h"
-#include "core/fault.h"
+#include "core/public.h"
 
 namespace index_table {
 namespace {

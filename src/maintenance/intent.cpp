@@ -2,7 +2,7 @@
 
 #include "maintenance/flush.h"
 #include "shard/public.h"
-#include "core/fault.h"
+#include "core/public.h"
 
 namespace index_table {
 namespace {

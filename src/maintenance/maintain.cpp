@@ -12,7 +12,7 @@
 #include "maintenance/remote_entries.h"
 #include "maintenance/speculative_entry.h"
 #include "maintenance/statements.h"
-#include "core/fault.h"
+#include "core/public.h"
 
 namespace index_table {
 namespace {

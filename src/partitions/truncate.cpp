@@ -5,7 +5,7 @@
 #include "maintenance/public.h"
 #include "partitions/references.h"
 #include "partitions/triggers.h"
-#include "core/fault.h"
+#include "core/public.h"
 
 namespace index_table {
 namespace {
