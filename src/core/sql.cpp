@@ -2,6 +2,10 @@
 
 namespace index_table {
 
+void SetForQuery(const char *name, const char *value) {
+    set_config_option(name, value, PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+}
+
 int SecureSearchPath() {
     Assert(IsTransactionState());
     int nest_level = NewGUCNestLevel();

@@ -9,6 +9,9 @@ namespace index_table {
 // the returned nest level).
 int SecureSearchPath();
 
+// A setting until the caller's AtEOXact_GUC() ends the level that it has begun.
+void SetForQuery(const char *name, const char *value);
+
 // Connects to SPI, runs one statement and disconnects; raises where it fails. `count`, where
 // wanted, is that of its rows.
 void RunStatement(const char *sql, uint64 *count = nullptr);

@@ -10,18 +10,17 @@
 namespace index_table {
 namespace {
 
-void Set(const char *name, const char *value) {
-    set_config_option(name, value, PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
-}
-
 // Lets the query sort like an index build: with its memory and its number of workers, reading the
-// partitions front to back. The order of an index on the key would cost a random read a row.
+// partitions front to back. The order of an index on the key would cost a random read a row, and
+// the expressions of each partition's scan would be compiled.
 void UseMaintenanceSettings() {
-    Set("work_mem", psprintf("%d", maintenance_work_mem));
-    Set("max_parallel_workers_per_gather", psprintf("%d", max_parallel_maintenance_workers));
-    Set("enable_indexscan", "off");
-    Set("enable_indexonlyscan", "off");
-    Set("enable_bitmapscan", "off");
+    SetForQuery("work_mem", psprintf("%d", maintenance_work_mem));
+    SetForQuery("max_parallel_workers_per_gather",
+                psprintf("%d", max_parallel_maintenance_workers));
+    SetForQuery("enable_indexscan", "off");
+    SetForQuery("enable_indexonlyscan", "off");
+    SetForQuery("enable_bitmapscan", "off");
+    SetForQuery("jit", "off");
 }
 
 // Entries that carry copies are read from the heap by key, so they are loaded in that order. The
@@ -35,11 +34,10 @@ void Load(Relation base, const IndexTable *table, Oid leaf, Snapshot snapshot,
           DestReceiver *receiver, Progress *progress) {
     bool is_sorted = IsLoadedInOrder(table);
     char *sql = RecomputationQuery(base, table, progress->ticket, leaf);
-    // Servers that were asked to sort would be waited for one after the other.
-    if (is_sorted && HasForeign(FindLeaves(RelationGetRelid(base), NoLock)))
-        sql = psprintf("SELECT * FROM (%s OFFSET 0) AS r", sql);
+    // Servers that were asked to sort would be waited for one after the other; and see
+    // ComparisonQuery().
     if (is_sorted)
-        sql = InEntryOrder(sql, table);
+        sql = InEntryOrder(psprintf("SELECT * FROM (%s OFFSET 0) AS r", sql), table);
     int guc_level = NewGUCNestLevel();
     UseMaintenanceSettings();
     if (SPI_connect() != SPI_OK_CONNECT)

@@ -63,7 +63,9 @@ char *NotQueued(const IndexTable *table) {
 enum class Queued { LeftOut, Compared };
 
 // One row for each stored or recomputed entry of a group that is not in order. Entries of a
-// partition that is about to be detached are there for older snapshots.
+// partition that is about to be detached are there for older snapshots. OFFSET 0 keeps the order of
+// the window from the planning of the partitions, where each of their indexes would be compared
+// with it: what PostgreSQL does in time that grows with the square of their number.
 char *ComparisonQuery(Relation base, Relation rel, const IndexTable *table, int64 ticket,
                       Queued queued) {
     StringInfoData columns, group, stored, sql;
@@ -95,7 +97,7 @@ char *ComparisonQuery(Relation base, Relation rel, const IndexTable *table, int6
         "sum(CASE WHEN location IS NULL THEN 1 ELSE -1 END * image) OVER g AS imbalance, "
         "row_number() OVER (PARTITION BY %s) = 1 AS is_first FROM ("
         "SELECT e.*, hashtextextended(ROW(%s)::text, 0)::numeric AS image FROM ("
-        "SELECT NULL::tid AS location, NULL::oid AS storage, r.* FROM (%s) AS r "
+        "SELECT NULL::tid AS location, NULL::oid AS storage, r.* FROM (%s OFFSET 0) AS r "
         "UNION ALL "
         "SELECT ctid, tableoid, %s FROM %s WHERE %s IN (SELECT p.partition_id FROM "
         "index_table.partition AS p WHERE NOT EXISTS (SELECT FROM "
@@ -129,9 +131,13 @@ void Compare(Relation base, const IndexTable *table, Progress *progress, Phase p
     char *sql = ComparisonQuery(base, rel, table, progress->ticket, queued);
     if (SPI_connect() != SPI_OK_CONNECT)
         elog(ERROR, "SPI_connect failed");
-    BoundPlan plan = PrepareBound(sql, table, 0);
     PushActiveSnapshot(GetLatestSnapshot());
+    // It would compile the expressions of each partition's scan.
+    int guc_level = NewGUCNestLevel();
+    SetForQuery("jit", "off");
+    BoundPlan plan = PrepareBound(sql, table, 0);
     Portal portal = OpenBound(plan);
+    AtEOXact_GUC(false, guc_level);
     do {
         SPI_cursor_fetch(portal, true, 1000);
         for (uint64 i = 0; i < SPI_processed; i++)

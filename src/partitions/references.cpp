@@ -144,10 +144,6 @@ void RunOverRemoved(const char *sql, const RemovedEntries *removed, List *vanish
         elog(ERROR, "SPI_execute_snapshot failed: %s", SPI_result_code_string(result));
 }
 
-void SetForThisQuery(const char *name, const char *value) {
-    set_config_option(name, value, PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
-}
-
 // Those of the removed entries whose key, as far as a foreign key is concerned, has no entry now.
 // The caller is connected to SPI.
 RemovedEntries *WithoutReturned(const ForeignKey *key, RemovedEntries *removed) {
@@ -166,7 +162,7 @@ RemovedEntries *WithoutReturned(const ForeignKey *key, RemovedEntries *removed) 
     }
     appendStringInfoChar(&sql, ')');
     OwnerContext owner = EnterOwner(RelationOwner(removed->table->relid));
-    SetForThisQuery("index_table.enable_scan", "off");
+    SetForQuery("index_table.enable_scan", "off");
     RunOverRemoved(sql.data, removed, NIL, 0);
     RemovedEntries *left = BeginRemoval(removed->table);
     for (uint64 i = 0; i < SPI_processed; i++) {
@@ -249,9 +245,9 @@ void CheckForeignKey(const ForeignKey *key, RemovedEntries *removed, Removal rem
     if (may_return)
         removed = WithoutReturned(key, removed);
     OwnerContext owner = EnterOwner(referencing->rd_rel->relowner);
-    SetForThisQuery("index_table.enable_scan", "off");
-    SetForThisQuery("work_mem", psprintf("%d", maintenance_work_mem));
-    SetForThisQuery("hash_mem_multiplier", "1");
+    SetForQuery("index_table.enable_scan", "off");
+    SetForQuery("work_mem", psprintf("%d", maintenance_work_mem));
+    SetForQuery("hash_mem_multiplier", "1");
     RunOverRemoved(ReferringQuery(key, removed, referencing, vanishing != NIL), removed, vanishing,
                    1);
     if (SPI_processed > 0)
