@@ -54,8 +54,10 @@ endif
 $(INSTALL_SQL): $(sort $(wildcard src/sql/*.sql))
 	cat $^ > $@
 
-.PHONY: demo test matrix lint bench
+.PHONY: demo test matrix lint bench soak
 demo test bench:
 	@test/run $@
 matrix lint:
 	@test/$@
+soak:
+	@SUITE=tap TESTS=130_soak SOAK_MINUTES=$(or $(MINUTES),30) test/run test
