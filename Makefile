@@ -60,4 +60,4 @@ demo test bench:
 matrix lint:
 	@test/$@
 soak:
-	@SUITE=tap TESTS=130_soak SOAK_MINUTES=$(or $(MINUTES),30) test/run test
+	@SUITE=tap TESTS=130_soak SOAK_MINUTES=$(or $(MINUTES),30) TEST_MINUTES=$$(($(or $(MINUTES),30) + 15)) test/run test

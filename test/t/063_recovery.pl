@@ -50,8 +50,8 @@ foreach my $number (1 .. $moments)
 	my $target = splice(@targets, int(rand(@targets)), 1);
 	my $restored = PostgreSQL::Test::Cluster->new("restored_$number");
 	$restored->init_from_backup($node, 'backup', has_restoring => 1);
-	# Which is no standby: it stops there and goes on from there.
-	$restored->append_conf('postgresql.conf', "recovery_target_lsn = '$target'\nrecovery_target_action = promote\nautovacuum = off\n");
+	# Which is no standby: it stops there and goes on from there, beside what others have archived since.
+	$restored->append_conf('postgresql.conf', "archive_mode = off\nrecovery_target_timeline = current\nrecovery_target_lsn = '$target'\nrecovery_target_action = promote\nautovacuum = off\n");
 	$restored->start;
 	$restored->poll_query_until('postgres', 'SELECT NOT pg_is_in_recovery()') or die 'it goes on recovering';
 	note("to $target");
