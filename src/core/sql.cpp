@@ -9,8 +9,7 @@ void SetForQuery(const char *name, const char *value) {
 int SecureSearchPath() {
     Assert(IsTransactionState());
     int nest_level = NewGUCNestLevel();
-    set_config_option("search_path", "pg_catalog, pg_temp", PGC_USERSET, PGC_S_SESSION,
-                      GUC_ACTION_SAVE, true, 0, false);
+    SetForQuery("search_path", "pg_catalog, pg_temp");
     return nest_level;
 }
 

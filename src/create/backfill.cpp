@@ -1,11 +1,11 @@
 #include "catalog/public.h"
+#include "core/public.h"
 #include "create/bulk_load.h"
 #include "create/index_parts.h"
 #include "create/server_tables.h"
 #include "maintenance/public.h"
 #include "partitions/public.h"
 #include "shard/public.h"
-#include "core/public.h"
 
 namespace index_table {
 namespace {

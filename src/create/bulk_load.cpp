@@ -1,7 +1,7 @@
 #include "create/bulk_load.h"
 
-#include "maintenance/public.h"
 #include "core/public.h"
+#include "maintenance/public.h"
 
 namespace index_table {
 namespace {

@@ -1,10 +1,10 @@
 #include "create/drop.h"
 
 #include "catalog/public.h"
+#include "core/public.h"
 #include "create/online.h"
 #include "deferred/public.h"
 #include "partitions/public.h"
-#include "core/public.h"
 
 namespace index_table {
 namespace {

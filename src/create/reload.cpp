@@ -1,12 +1,12 @@
 #include "create/reload.h"
 
 #include "catalog/public.h"
+#include "core/public.h"
 #include "create/backfill.h"
 #include "create/dependencies.h"
 #include "deferred/public.h"
 #include "maintenance/public.h"
 #include "partitions/public.h"
-#include "core/public.h"
 
 namespace index_table {
 

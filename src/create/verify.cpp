@@ -131,11 +131,11 @@ void Compare(Relation base, const IndexTable *table, Progress *progress, Phase p
     char *sql = ComparisonQuery(base, rel, table, progress->ticket, queued);
     if (SPI_connect() != SPI_OK_CONNECT)
         elog(ERROR, "SPI_connect failed");
-    PushActiveSnapshot(GetLatestSnapshot());
-    // It would compile the expressions of each partition's scan.
+    // JIT would compile the expressions of each partition's scan.
     int guc_level = NewGUCNestLevel();
     SetForQuery("jit", "off");
     BoundPlan plan = PrepareBound(sql, table, 0);
+    PushActiveSnapshot(GetLatestSnapshot());
     Portal portal = OpenBound(plan);
     AtEOXact_GUC(false, guc_level);
     do {

@@ -559,8 +559,7 @@ bool LockToClear(const ClearLocks &locks) {
     if (LockAcquire(&locks.drain, ExclusiveLock, true, true) == LOCKACQUIRE_NOT_AVAIL)
         return false;
     int level = NewGUCNestLevel();
-    set_config_option("lock_timeout", kWriterWait, PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE,
-                      true, 0, false);
+    SetForQuery("lock_timeout", kWriterWait);
     const char *failed =
         TryInSubtransaction([&] { LockAcquire(&locks.part, ShareRowExclusiveLock, true, false); });
     AtEOXact_GUC(true, level);

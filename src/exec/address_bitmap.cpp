@@ -1,7 +1,7 @@
 #include "exec/address_bitmap.h"
 
-#include "global/public.h"
 #include "core/public.h"
+#include "global/public.h"
 
 namespace index_table {
 

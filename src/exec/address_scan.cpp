@@ -1,8 +1,8 @@
 #include "exec/address_scan.h"
 
 #include "catalog/public.h"
-#include "exec/entry_quals.h"
 #include "core/public.h"
+#include "exec/entry_quals.h"
 
 namespace index_table {
 namespace {

@@ -1,8 +1,8 @@
 #include "maintenance/intent.h"
 
+#include "core/public.h"
 #include "maintenance/flush.h"
 #include "shard/public.h"
-#include "core/public.h"
 
 namespace index_table {
 namespace {

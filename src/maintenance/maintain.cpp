@@ -1,6 +1,7 @@
 // The row trigger: captures what changed.
 #include "maintenance/maintain.h"
 
+#include "core/public.h"
 #include "maintenance/change_buffer.h"
 #include "maintenance/entries.h"
 #include "maintenance/flush.h"
@@ -12,7 +13,6 @@
 #include "maintenance/remote_entries.h"
 #include "maintenance/speculative_entry.h"
 #include "maintenance/statements.h"
-#include "core/public.h"
 
 namespace index_table {
 namespace {

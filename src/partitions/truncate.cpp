@@ -1,11 +1,11 @@
 #include "partitions/truncate.h"
 
 #include "catalog/public.h"
+#include "core/public.h"
 #include "deferred/public.h"
 #include "maintenance/public.h"
 #include "partitions/references.h"
 #include "partitions/triggers.h"
-#include "core/public.h"
 
 namespace index_table {
 namespace {
