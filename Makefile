@@ -8,7 +8,7 @@
 #   make demo           the tour (KEEP=1 leaves its server running, MOVIES=FILE loads films)
 #   make demo SHARDS=4  the tour of index tables over partitions on other servers
 #   make lint           format and structure checks
-#   make bench          speed against native PostgreSQL
+#   make bench          speed against native PostgreSQL: tables and pictures in bench_results/
 
 EXTENSION  = index_table
 EXTVERSION = 0.1.0

@@ -1,6 +1,7 @@
-# Shared by the benchmarks: a database of their own and rounds of measurements.
-# Sourced by bash scripts that have set -euo pipefail. They run on the server that
-# PGHOST, PGPORT, PGUSER and PGDATABASE name.
+# Shared by the benchmarks: a database of their own, rounds of measurements, and what is written of
+# them. Sourced by bash scripts that have set -euo pipefail. They run on the server that PGHOST,
+# PGPORT, PGUSER and PGDATABASE name. Where BENCH_OUT names a directory, tables and figures are
+# written there as well, for test/bench/results.sh.
 
 export PGOPTIONS="-c client_min_messages=warning ${PGOPTIONS:-}"
 export PGAPPNAME=index_table_bench
@@ -76,4 +77,42 @@ pgbench_median() {
     median=$(awk '$2 > 4 { print $3 }' "$work_dir"/log.* | sort -n | awk '{ a[NR] = $1 } END { print NR ? a[int((NR + 1) / 2)] : "" }')
     [ -n "$median" ] || median=$(awk '{ print $3 }' "$work_dir"/log.* | sort -n | head -1)
     echo "$median"
+}
+
+# --- Results -----------------------------------------------------------------
+
+bench_name=${BENCH_NAME:-${0##*/}}
+
+# show_table [ARGUMENT...]: prints the results of the SQL on standard input, and writes them as Markdown
+show_table() {
+    sql "$@" -P border=2 >"$work_dir/table"
+    cat "$work_dir/table"
+    [ -n "${BENCH_OUT:-}" ] || return 0
+    awk '/^\+-/ { if (++n % 3 == 1) print ""; else if (n % 3 == 2) { gsub(/\+/, "|"); print } next } { print }' \
+        "$work_dir/table" >>"$BENCH_OUT/$bench_name.md"
+}
+
+# note TEXT...: what is said of the table above
+note() {
+    echo "$*"
+    [ -z "${BENCH_OUT:-}" ] || printf '\n%s\n' "$*" >>"$BENCH_OUT/$bench_name.md"
+}
+
+# figure NAME KIND TITLE X Y: a picture of the rows that the query on standard input returns, for
+# gnuplot: what is on the x axis, then a column a series, which its name tells. KIND: lines (both axes
+# logarithmic), clients (x logarithmic), bars, or log_bars. X and Y say what the axes are, and the unit.
+figure() {
+    [ -n "${BENCH_OUT:-}" ] || { cat >/dev/null; return 0; }
+    {
+        printf '# %s\n' "$2" "$3" "$4" "$5" "$bench_name"
+        sql -P format=unaligned -P fieldsep=$'\t' -P null=-
+    } >"$BENCH_OUT/$1.tsv"
+}
+
+# headlines: lines of the table that comes before all others. The query on standard input returns: what;
+# the unit; natively; in one table without partitions (or NULL); here; what to do where that is a loss.
+# All figures are times, or sizes: less is better.
+headlines() {
+    [ -n "${BENCH_OUT:-}" ] || { cat >/dev/null; return 0; }
+    sql -At -F $'\t' >>"$BENCH_OUT/headlines"
 }
