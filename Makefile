@@ -11,7 +11,7 @@
 #   make bench          speed against native PostgreSQL
 
 EXTENSION  = index_table
-EXTVERSION = 0.1.0
+EXTVERSION = $(shell sed -n "s/^default_version = '\(.*\)'/\1/p" index_table.control)
 MODULE_big = index_table
 SOURCES    = $(wildcard src/*.cpp src/*/*.cpp)
 OBJS       = $(SOURCES:.cpp=.o)
