@@ -24,7 +24,7 @@ my $version = $node->safe_psql('postgres', "SELECT default_version FROM pg_avail
 $node->safe_psql('postgres', 'CREATE DATABASE fresh');
 $node->safe_psql('fresh', 'CREATE EXTENSION index_table');
 my $fresh = extension_catalog($node, 'fresh');
-ok(keys %$fresh > 1000, 'the catalog says something of ' . keys(%$fresh) . ' things');
+ok(keys %$fresh > 500, 'the catalog says something of ' . keys(%$fresh) . ' things');
 
 sub place
 {
@@ -77,7 +77,7 @@ my @mutations = (
 	[ 'ALTER TABLE index_table.definition DROP CONSTRAINT definition_state_check', 'missing: table index_table.definition: constraint definition_state_check' ],
 	[ 'DROP INDEX index_table.definition_base_idx', 'missing: table index_table.definition: index index_table.definition_base_idx' ],
 	[ 'ALTER TABLE index_table.intent REPLICA IDENTITY DEFAULT', 'differs: table index_table.intent: properties' ],
-	[ 'ALTER TABLE index_table.intent ENABLE TRIGGER load', 'differs: table index_table.intent: trigger load' ],
+	[ 'ALTER TABLE index_table.intent DISABLE TRIGGER load', 'differs: table index_table.intent: trigger load' ],
 	[ 'ALTER SEQUENCE index_table.partition_id_seq CYCLE', 'differs: sequence index_table.partition_id_seq: sequence' ],
 	[ q{UPDATE pg_class SET relrewrite = 0 WHERE oid = 'index_table.intent'::regclass}, 'differs: table index_table.intent: properties' ],
 	[ q{UPDATE pg_extension SET extcondition[1] = 'WHERE false' WHERE extname = 'index_table'}, 'differs: data dumped of index_table.partition' ],
@@ -143,7 +143,7 @@ CREATE TABLE people_0 PARTITION OF people FOR VALUES WITH (MODULUS 2, REMAINDER 
 CREATE TABLE people_1 PARTITION OF people FOR VALUES WITH (MODULUS 2, REMAINDER 1);
 INSERT INTO people SELECT i, 'person' || i, 'Town ' || i % 17 FROM generate_series(1, 1000) AS i;
 CREATE INDEX people_mail ON people USING global (mail) WITH (unique);
-CREATE INDEX people_town ON people USING global (town) WITH (method = gin);
+CREATE INDEX people_town ON people USING global ((ARRAY[town])) WITH (method = gin);
 DELETE FROM people WHERE id % 3 = 0;
 
 CREATE TABLE boxes (id int PRIMARY KEY, weight int);
@@ -164,7 +164,7 @@ CREATE FOREIGN TABLE places_far PARTITION OF places FOR VALUES IN ('far') SERVER
 CREATE TABLE places_here PARTITION OF places (PRIMARY KEY (id)) FOR VALUES IN ('here');
 INSERT INTO places SELECT i, (ARRAY['far', 'here'])[1 + i % 2], 'Town ' || i % 7 FROM generate_series(1, 100) AS i;
 SELECT index_table.capture('shard.far');
-SELECT index_table.create('places', 'town', identity => 'id, region', maintenance => 'deferred');
+SELECT index_table.create('places', 'town', identity => 'id, region');
 INSERT INTO shard.far VALUES (201, 'far', 'Town 3');
 };
 
@@ -296,9 +296,7 @@ foreach my $old (@released)
 	ok($node->safe_psql($db, "SELECT pending > 0 FROM index_table.stat WHERE index_table = 'queued_by_town'::regclass") eq 't', "$old: something is queued");
 	everything_ok($db, $old);
 	goes_on_ok($db, $old, 50);
-	$node->safe_psql('postgres', qq{CREATE DATABASE still TEMPLATE "$db"});
-	in_step_ok('still', "$old: without an update") if !$has_shards;
-	$node->safe_psql('postgres', 'DROP DATABASE still');
+	in_step_ok($db, $old);
 	copied_ok($db, 'restored_' . $old =~ tr/./_/r, "$old: restored");
 
 	# Back to something that is queued; a session that has used all this before, and goes on during the update.

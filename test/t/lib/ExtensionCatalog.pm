@@ -81,9 +81,9 @@ item(object, definition) AS (
 	  FROM relation c JOIN pg_sequence s ON s.seqrelid = c.oid
 	UNION ALL SELECT format('%s: constraint %s', c.name, k.conname), pg_get_constraintdef(k.oid) FROM relation c JOIN pg_constraint k ON k.conrelid = c.oid
 	UNION ALL SELECT format('%s: index %s', c.name, i.indexrelid::regclass), pg_get_indexdef(i.indexrelid) FROM relation c JOIN pg_index i ON i.indrelid = c.oid
-	UNION ALL SELECT format('%s: rule %s', c.name, r.rulename), r.ev_enabled || ': ' || pg_get_ruledef(r.oid)
+	UNION ALL SELECT format('%s: rule %s', c.name, r.rulename), r.ev_enabled::text || ': ' || pg_get_ruledef(r.oid)
 	  FROM relation c JOIN pg_rewrite r ON r.ev_class = c.oid WHERE r.rulename <> '_RETURN'
-	UNION ALL SELECT format('%s: trigger %s', c.name, t.tgname), t.tgenabled || ': ' || pg_get_triggerdef(t.oid)
+	UNION ALL SELECT format('%s: trigger %s', c.name, t.tgname), t.tgenabled::text || ': ' || pg_get_triggerdef(t.oid)
 	  FROM relation c JOIN pg_trigger t ON t.tgrelid = c.oid WHERE NOT t.tgisinternal
 	UNION ALL SELECT format('%s: policy %s', c.name, p.polname), pg_get_expr(p.polqual, p.polrelid) FROM relation c JOIN pg_policy p ON p.polrelid = c.oid
 	-- Types, casts, operators, access methods and their classes, event triggers.
