@@ -99,7 +99,7 @@ build_package() {
     step 'pg_buildext updatecontrol' pg_buildext updatecontrol || return 1
     step "debian/control has $package" grep -qx "Package: $package" "$source/debian/control" || return 1
     step 'nothing is missing that it is built with' as_builder sh -c "cd $tree && dpkg-checkbuilddeps" || return 1
-    step 'dpkg-buildpackage' as_builder sh -c "cd $tree && dpkg-buildpackage -us -uc" || return 1
+    step 'dpkg-buildpackage' as_builder sh -c "cd $tree && dpkg-buildpackage -j$(nproc) -us -uc" || return 1
     step 'lintian has no errors' as_builder sh -c "cd /build && lintian --fail-on error --info *.changes" || true
     say "$(grep -aE '^[EW]: ' "$log" || true)"
     rm -rf "$results"
