@@ -111,7 +111,7 @@ build_package() {
 unpack_source() {
     local upstream
     copy_tree "$root/build/index-table"
-    upstream=$(dpkg-parsechangelog -l "$root/build/index-table/debian/changelog" -S Version) && upstream=${upstream%-*} &&
+    upstream=$(inside dpkg-parsechangelog -l $tree/debian/changelog -S Version) && upstream=${upstream%-*} &&
         mv "$root/build/index-table" "$root/build/index_table-$upstream" &&
         tar -C "$root/build" -czf "$root/build/index-table_$upstream.orig.tar.gz" "index_table-$upstream" &&
         mv "$root/build/index_table-$upstream" "$root/build/index-table" &&
