@@ -9,9 +9,10 @@
 #   make demo SHARDS=4  the tour of index tables over partitions on other servers
 #   make lint           format and structure checks
 #   make bench          speed against native PostgreSQL: tables and pictures in bench_results/
+#   make dist           index_table-VERSION.zip (PGXN) and .tar.gz of what is committed
 
 EXTENSION  = index_table
-EXTVERSION = 0.1.0
+EXTVERSION = $(shell sed -n "s/^default_version = '\(.*\)'/\1/p" index_table.control)
 MODULE_big = index_table
 SOURCES    = $(wildcard src/*.cpp src/*/*.cpp)
 OBJS       = $(SOURCES:.cpp=.o)
@@ -54,10 +55,13 @@ endif
 $(INSTALL_SQL): $(sort $(wildcard src/sql/*.sql))
 	cat $^ > $@
 
-.PHONY: demo test matrix lint bench soak
+.PHONY: demo test matrix lint bench soak dist
 demo test bench:
 	@test/run $@
 matrix lint:
 	@test/$@
 soak:
 	@SUITE=tap TESTS=130_soak SOAK_MINUTES=$(or $(MINUTES),30) TEST_MINUTES=$$(($(or $(MINUTES),30) + 15)) test/run test
+dist:
+	git archive --prefix=$(EXTENSION)-$(EXTVERSION)/ -o $(EXTENSION)-$(EXTVERSION).zip HEAD
+	git archive --prefix=$(EXTENSION)-$(EXTVERSION)/ -o $(EXTENSION)-$(EXTVERSION).tar.gz HEAD
