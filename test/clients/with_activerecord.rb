@@ -316,7 +316,7 @@ def migrate(direction, *steps)
 end
 
 def invoice_tables
-  query("SELECT relname FROM pg_class WHERE relname LIKE 'invoices_by%' AND relkind = 'r' ORDER BY 1").rows.flatten
+  query("SELECT relname FROM pg_class WHERE relname LIKE ? AND relkind = 'r' ORDER BY 1", "invoices_by%").rows.flatten
 end
 
 check("migrations: up, down, up") do

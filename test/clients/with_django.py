@@ -22,6 +22,8 @@ database = {
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     sys.path.insert(0, sys.argv[1])
+    for package in "shop", "shop/migrations":
+        open(os.path.join(sys.argv[1], package, "__init__.py"), "a").close()
     settings.configure(
         DATABASES={"default": database},
         INSTALLED_APPS=["shop"],
