@@ -1,6 +1,7 @@
 # The examples of README.md and docs/: each document's, in order, in one session of psql, in a database
-# of their own; of all documents, or of those that DOCUMENTS names. What a document shows of their output is what psql prints, and the index tables that
-# they leave are exact. CONTRIBUTING.md says, under Tests, how a document writes examples.
+# of their own. What a document shows of their output is what psql prints, and the index tables that
+# they leave are exact. DOCUMENTS names those to run beside README.md; all are run without it.
+# CONTRIBUTING.md says, under Tests, how a document writes examples.
 use strict;
 use warnings;
 
