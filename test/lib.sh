@@ -99,7 +99,7 @@ want_program() { PATH=$PATH:/usr/sbin have "$1" || want_package "$1"; }
 # want_clients: the libraries of other languages that 052_clients.pl writes with.
 want_clients() {
     local package
-    for package in python3-sqlalchemy python3-psycopg2 python3-django ruby-activerecord ruby-pg; do
+    for package in python3-sqlalchemy python3-alembic python3-psycopg2 python3-django ruby-activerecord ruby-pg; do
         is_installed "$package" || want_package "$package"
     done
 }

@@ -1,5 +1,5 @@
-# ActiveRecord over pg: see 052_clients.pl for the tables, and docs/clients.md for the initializer, which is the first
-# argument. ActiveRecord looks a unique index up in the catalog before it sends ON CONFLICT with a target.
+# ActiveRecord over pg: see 052_clients.pl for the tables, and docs/clients.md for the files in the directory that is the
+# first argument: an initializer, and migrations. ActiveRecord looks a unique index up in the catalog before it sends ON CONFLICT with a target.
 require "active_record"
 
 IS_NATIVE = ENV["PGDATABASE"] == "native"
@@ -139,7 +139,7 @@ end
 
 # --- With the initializer --------------------------------------------------------------------
 
-load ARGV.fetch(0) unless IS_NATIVE
+load File.join(ARGV.fetch(0), "config/initializers/index_table.rb") unless IS_NATIVE
 Customer.connection.schema_cache.clear!
 Handle.connection.schema_cache.clear!
 
@@ -297,6 +297,48 @@ check("REPEATABLE READ: a row that came meanwhile is a serialization failure") d
     end
   end
   equal(names("repeatable"), [["repeatable", "other", 0]])
+end
+
+# --- Migrations ------------------------------------------------------------------------------------
+
+class Invoice < ActiveRecord::Base
+  self.primary_key = "invoice_id"
+  validates :number, uniqueness: true
+end
+
+def migrate(direction, *steps)
+  ActiveRecord::Migration.verbose = false
+  migrations = [File.join(ARGV.fetch(0), "db/migrate")]
+  migrations << ActiveRecord::SchemaMigration if VERSION < Gem::Version.new("7.1")
+  ActiveRecord::MigrationContext.new(*migrations).public_send(direction, *steps)
+  Invoice.connection.schema_cache.clear!
+  Invoice.reset_column_information
+end
+
+def invoice_tables
+  query("SELECT relname FROM pg_class WHERE relname LIKE ? AND relkind = 'r' ORDER BY 1", "invoices_by%").rows.flatten
+end
+
+check("migrations: up, down, up") do
+  next "is of index tables" if IS_NATIVE
+
+  migrate(:up)
+  equal(invoice_tables, %w[invoices_by_customer invoices_by_number])
+  migrate(:rollback, 2)
+  equal(invoice_tables, [])
+  migrate(:up)
+  equal(invoice_tables, %w[invoices_by_customer invoices_by_number])
+end
+
+check("a model of a migrated table: uniqueness, upserts, look-ups") do
+  next "is of index tables" if IS_NATIVE
+
+  Invoice.create!(number: "A1", customer: "ann")
+  equal(Invoice.new(number: "A1").valid?, false)
+  raises(ActiveRecord::RecordNotUnique) { Invoice.new(number: "A1").save!(validate: false) }
+  Invoice.upsert_all([{ number: "A1", customer: "bob" }, { number: "A2", customer: "bob" }], unique_by: :number)
+  equal(Invoice.where(customer: "bob").order(:number).pluck(:number), %w[A1 A2])
+  equal(Invoice.find_or_create_by!(number: "A2").customer, "bob")
 end
 
 exit($failed ? 1 : 0)

@@ -1,13 +1,15 @@
 """Django's ORM over psycopg2: see 052_clients.pl for the tables. It looks nothing up before it sends ON CONFLICT, and
-believes its models: the tables are made elsewhere (managed = False)."""
+believes its models: the tables are made elsewhere (managed = False). The directory that is the first argument has the
+application that docs/clients.md shows, with models and migrations."""
 
 import os
+import sys
 import warnings
 
 import django
 from django.conf import settings
 
-from checks import check, equal, finish, race, raises
+from checks import IS_NATIVE, check, equal, finish, race, raises
 
 print("#", "Django", django.get_version(), flush=True)
 database = {
@@ -19,12 +21,22 @@ database = {
 }
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
-    settings.configure(DATABASES={"default": database}, USE_TZ=True, DEFAULT_AUTO_FIELD="django.db.models.BigAutoField")
+    sys.path.insert(0, sys.argv[1])
+    for package in "shop", "shop/migrations":
+        open(os.path.join(sys.argv[1], package, "__init__.py"), "a").close()
+    settings.configure(
+        DATABASES={"default": database},
+        INSTALLED_APPS=["shop"],
+        USE_TZ=True,
+        DEFAULT_AUTO_FIELD="django.db.models.BigAutoField",
+    )
     django.setup()
 
 from django.core.exceptions import ValidationError  # noqa: E402
+from django.core.management import call_command  # noqa: E402
 from django.db import IntegrityError, OperationalError, connection, models, transaction  # noqa: E402
 from django.db.models import F  # noqa: E402
+from shop.models import Invoice  # noqa: E402
 
 
 class Customer(models.Model):
@@ -258,6 +270,46 @@ def _():
             raises(OperationalError, "55P03", at_once)
 
         race(1, lock)
+
+
+def invoice_tables():
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT relname FROM pg_class WHERE relname LIKE 'invoices_by%' AND relkind = 'r' ORDER BY 1")
+        return [name for name, in cursor.fetchall()]
+
+
+@check("migrations: forwards, backwards, forwards, and none is missing")
+def _():
+    if IS_NATIVE:
+        return "is of index tables"
+    call_command("migrate", "shop", verbosity=0)
+    equal(invoice_tables(), ["invoices_by_customer", "invoices_by_number"])
+    try:
+        call_command("makemigrations", "shop", check_changes=True, dry_run=True, verbosity=0)
+    except SystemExit:
+        raise AssertionError("makemigrations finds what to do")
+    call_command("migrate", "shop", "0001", verbosity=0)
+    equal(invoice_tables(), ["invoices_by_number"])
+    call_command("migrate", "shop", "zero", verbosity=0)
+    equal(invoice_tables(), [])
+    call_command("migrate", "shop", verbosity=0)
+
+
+@check("a model of a migrated table: uniqueness, get_or_create, look-ups")
+def _():
+    if IS_NATIVE:
+        return "is of index tables"
+    Invoice.objects.create(invoice_id=1, number="A1", customer="ann")
+    raises(IntegrityError, "23505", lambda: Invoice.objects.create(invoice_id=2, number="A1"))
+    try:
+        Invoice(invoice_id=2, number="A1", customer="bob").full_clean()
+    except ValidationError as error:
+        equal(list(error.message_dict), ["number"])
+    else:
+        raise AssertionError("it is valid")
+    equal(Invoice.objects.get_or_create(number="A1", defaults={"invoice_id": 2})[1], False)
+    equal(Invoice.objects.get_or_create(number="A2", defaults={"invoice_id": 2, "customer": "ann"})[1], True)
+    equal(list(Invoice.objects.filter(customer="ann").order_by("number").values_list("number", flat=True)), ["A1", "A2"])
 
 
 finish()

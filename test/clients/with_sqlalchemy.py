@@ -1,7 +1,10 @@
 """SQLAlchemy, Core and ORM, over psycopg2: see 052_clients.pl for the tables. It looks nothing up before it sends
-ON CONFLICT: neither the target nor the constraint need be there for it."""
+ON CONFLICT: neither the target nor the constraint need be there for it. The directory that is the first argument has
+what docs/clients.md shows of Alembic."""
 
 import os
+import sys
+import types
 
 import sqlalchemy as sa
 from sqlalchemy import orm
@@ -346,6 +349,92 @@ def _():
     found = [c["name"] for c in inspector.get_unique_constraints("customers")]
     equal(found, ["customers_by_email_key"] if IS_NATIVE else [])
     equal("customers_by_email" in inspector.get_table_names(), not IS_NATIVE)
+
+
+# --- Alembic --------------------------------------------------------------------------
+
+try:
+    import alembic.autogenerate
+    import alembic.command
+    import alembic.config
+    import alembic.migration
+except ImportError:
+    alembic = None
+
+
+# What env.py imports.
+models = types.ModuleType("models")
+models.Base = orm.declarative_base()
+models.engine = engine
+sys.modules["models"] = models
+
+
+class Invoice(models.Base):
+    __tablename__ = "invoices"
+    invoice_id = sa.Column(sa.BigInteger, primary_key=True, autoincrement=False)
+    number = sa.Column(sa.Text, nullable=False)
+    customer = sa.Column(sa.Text)
+
+
+def invoice_tables():
+    return [name for name in sorted(sa.inspect(engine).get_table_names()) if name.startswith("invoices_by")]
+
+
+def left_out():
+    if IS_NATIVE:
+        return "is of index tables"
+    return None if alembic else "is of Alembic, which is not installed"
+
+
+@check("migrations: up, down, up, and autogenerate finds nothing")
+def _():
+    if left_out():
+        return left_out()
+    config = alembic.config.Config()
+    config.set_main_option("script_location", os.path.join(sys.argv[1], "alembic"))
+    alembic.command.upgrade(config, "head")
+    equal(invoice_tables(), ["invoices_by_customer", "invoices_by_number"])
+    def differences():
+        found = []
+
+        def look(context, revision, directives):
+            found.extend(directives[0].upgrade_ops.as_diffs())
+            directives[:] = []
+
+        alembic.command.revision(config, autogenerate=True, process_revision_directives=look)
+        # The tables of the other checks are not this model's.
+        return [diff[0] for diff in found if diff[0] != "remove_table" or diff[1].name not in ("customers", "handles")]
+
+    equal(differences(), [])
+    wider = sa.MetaData()
+    Invoice.__table__.to_metadata(wider).append_column(sa.Column("note", sa.Text))
+    models.Base.metadata, before = wider, models.Base.metadata
+    equal(differences(), ["add_column"])
+    models.Base.metadata = before
+    alembic.command.downgrade(config, "0001")
+    equal(invoice_tables(), ["invoices_by_number"])
+    alembic.command.downgrade(config, "base")
+    equal(invoice_tables(), [])
+    alembic.command.upgrade(config, "head")
+
+
+@check("a model of a migrated table: uniqueness, upserts, look-ups")
+def _():
+    if left_out():
+        return left_out()
+    with orm.Session(engine, future=True) as session, session.begin():
+        session.add(Invoice(invoice_id=1, number="A1", customer="ann"))
+        session.flush()
+
+        def twice():
+            with session.begin_nested():
+                session.add(Invoice(invoice_id=2, number="A1"))
+
+        raises(sa.exc.IntegrityError, "23505", twice)
+        upsert = insert(Invoice).values([{"invoice_id": i, "number": f"A{i}", "customer": "bob"} for i in (1, 2)])
+        session.execute(upsert.on_conflict_do_update(index_elements=["number"], set_={"customer": "bob"}))
+        chosen = sa.select(Invoice.number).where(Invoice.customer == "bob").order_by("number")
+        equal(session.execute(chosen).scalars().all(), ["A1", "A2"])
 
 
 finish()

@@ -6,6 +6,8 @@
 use strict;
 use warnings;
 
+use File::Basename;
+use File::Path 'make_path';
 use FindBin;
 use lib "$FindBin::RealBin/lib";
 use Documents qw(read_document);
@@ -70,11 +72,19 @@ SELECT index_table.create('handles', 'lower(handle)', is_unique => true, predica
 $node->safe_psql('postgres', oracle_sql(
 	describe(name => 'customers_by_email', base => 'customers', key => ['b.email'], copies => ['customer_id'], identity => 1, is_unique => 1),
 	describe(name => 'handles_by_handle', base => 'handles', key => ['lower(b.handle)'], predicate => 'b.deleted_at IS NULL',
-		copies => ['handle_id'], identity => 1, is_unique => 1)));
+		copies => ['handle_id'], identity => 1, is_unique => 1),
+	# Those that migrations make.
+	describe(name => 'invoices_by_number', base => 'invoices', key => ['b.number'], copies => ['invoice_id'], identity => 1, is_unique => 1),
+	describe(name => 'invoices_by_customer', base => 'invoices', key => ['b.customer'], copies => ['invoice_id'], identity => 1)));
 
-# What docs/clients.md has Rails run.
-my $initializer = PostgreSQL::Test::Utils::tempdir() . '/index_table.rb';
-append_to_file($initializer, $_->{text}) foreach grep { $_->{kind} eq 'code' && $_->{language} eq 'ruby' } read_document("$tree/docs/clients.md");
+# The files that docs/clients.md shows: Rails' initializer, models and migrations. A block's first line is its path.
+my $files = PostgreSQL::Test::Utils::tempdir();
+foreach my $block (grep { $_->{kind} eq 'code' && $_->{language} =~ /^(python|ruby)$/ } read_document("$tree/docs/clients.md"))
+{
+	my ($path) = $block->{text} =~ m{^# ((?:\w+/)+\w+\.(?:py|rb))\n} or die "docs/clients.md, line $block->{line}: no path";
+	make_path("$files/" . dirname($path));
+	append_to_file("$files/$path", $block->{text});
+}
 
 # --- Checks ---------------------------------------------------------------------------
 
@@ -87,7 +97,7 @@ sub run_client
 	local @ENV{qw(PGHOST PGPORT PGUSER PGDATABASE PYTHONDONTWRITEBYTECODE)} =
 	  ($node->host, $node->port, scalar(getpwuid($>)), $database, 1);
 	delete local $ENV{PGOPTIONS};
-	my $ended = IPC::Run::run([ $client->{interpreter}, "$tree/test/clients/$client->{program}", $initializer ],
+	my $ended = IPC::Run::run([ $client->{interpreter}, "$tree/test/clients/$client->{program}", $files ],
 		'<', \'', '>', \$out, '2>', \$err, IPC::Run::timeout(300));
 	my $checks = 0;
 	foreach my $line (split /\n/, $out)
@@ -109,6 +119,10 @@ foreach my $client (@clients)
 		skip "$client->{name} is not installed", 1 unless $client->{interpreter};
 		run_client($client, $_) foreach 'native', 'postgres';
 		oracle_ok($node, 'postgres', "$client->{name}: in step");
+		next unless $node->safe_psql('postgres', "SELECT to_regclass('invoices') IS NOT NULL") eq 't';
+		is($node->safe_psql('postgres', 'SELECT index_table FROM index_table.index_tables WHERE is_complete ORDER BY index_table::text'),
+			"customers_by_email\nhandles_by_handle\ninvoices_by_customer\ninvoices_by_number", "$client->{name}: migrated");
+		$node->safe_psql('postgres', 'DROP TABLE invoices');
 	}
 }
 

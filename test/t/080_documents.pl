@@ -1,6 +1,7 @@
 # The examples of README.md and docs/: each document's, in order, in one session of psql, in a database
 # of their own. What a document shows of their output is what psql prints, and the index tables that
-# they leave are exact. CONTRIBUTING.md says, under Tests, how a document writes examples.
+# they leave are exact. DOCUMENTS names those to run beside README.md; all are run without it.
+# CONTRIBUTING.md says, under Tests, how a document writes examples.
 use strict;
 use warnings;
 
@@ -19,8 +20,31 @@ my @of_readme = (
 	describe(name => 'customers_by_email', base => 'customers', key => ['b.email'], copies => ['customer_id'], identity => 1, is_unique => 1),
 	describe(name => 'customers_by_town_last_name', base => 'customers', key => [ 'b.town', 'b.last_name' ],
 		copies => [ 'customer_id', 'first_name', 'phone' ], identity => 1));
+my @of_patterns = (
+	describe(name => 'employees_by_email', base => 'employees', key => ['b.email'], copies => [ 'department', 'employee_id' ], identity => 2, is_unique => 1),
+	describe(name => 'employees_by_last_name', base => 'employees', key => ['b.last_name'], copies => [ 'department', 'employee_id' ], identity => 2),
+	describe(name => 'employees_by_phone', base => 'employees', key => ['b.phone'],
+		copies => [ 'department', 'employee_id', 'last_name', 'email' ], identity => 2),
+	describe(name => 'reviews_by_employee_id_year', base => 'reviews', key => [ 'b.employee_id', 'b.year' ], copies => [ 'review_id', 'rating' ], identity => 1),
+	describe(name => 'projects_of_member', base => 'projects', key => ['m.v'],
+		elements => 'SELECT u.v, u.o FROM unnest(b.members) WITH ORDINALITY u(v, o)', copies => ['project_id'], identity => 1),
+	describe(name => 'products_by_maker_title', base => 'products', key => [ 'b.maker', 'b.title' ],
+		copies => [ 'product_id', 'price', 'note' ], identity => 1),
+	describe(name => 'events_by_at_event_id', base => 'events', key => [ 'b.at', 'b.event_id' ], copies => ['device'], identity => 1),
+	describe(name => 'persons_by_email', base => 'things', key => [q{b.body ->> 'email'}], predicate => q{b.kind = 'person'},
+		copies => [ 'tenant', 'thing_id' ], identity => 2, is_unique => 1),
+	describe(name => 'orders_by_number', base => 'things', key => [q{(b.body ->> 'number')::int}], predicate => q{b.kind = 'order'},
+		copies => [ 'tenant', 'thing_id' ], identity => 2, is_unique => 1));
 my %index_tables = (
 	'README.md' => [@of_readme],
+	'docs/patterns.md' => [@of_patterns],
+	'docs/patterns_writing.md' => [
+		@of_patterns,
+		describe(name => 'logins_by_account', base => 'logins', key => ['b.account'], copies => [ 'login_id', 'day' ], identity => 2),
+		describe(name => 'orders_by_order_number', base => 'orders', key => ['b.order_number'], copies => ['customer'], identity => 1, is_unique => 1),
+		describe(name => 'orders_tail', base => 'orders', key => [ 'b.order_number % 4', 'b.at' ],
+			copies => [ 'customer', 'order_number' ], identity => 2)
+	],
 	'docs/reference.md' => [
 		@of_readme,
 		describe(name => 'customers_backwards', base => 'customers', key => ['lower(b.last_name)'], copies => ['customer_id'], identity => 1)
@@ -78,10 +102,10 @@ sub script_of
 			next if $1 eq 'sh' && ($document eq 'README.md' || $other);
 			$script .= "\\echo @@ $document:$part->{line}\n\\set ON_ERROR_STOP @{[ expects_error($document, $part) ? 'off' : 'on' ]}\n" . command_of($part, $database);
 		}
-		# Ruby is run by 052_clients.pl.
-		elsif ($part->{kind} eq 'code' && !$part->{skipped} && $part->{language} !~ /^(ini|ruby)$/)
+		# Python and Ruby are run by 052_clients.pl.
+		elsif ($part->{kind} eq 'code' && !$part->{skipped} && $part->{language} !~ /^(ini|python|ruby)$/)
 		{
-			fail("$document, line $part->{line}: examples are sql, sh, ini, ruby or text, not '$part->{language}'");
+			fail("$document, line $part->{line}: examples are sql, sh, ini, python, ruby or text, not '$part->{language}'");
 		}
 		$block = $part->{kind} eq 'code' && $part->{language} ne 'text' ? $part : undef;
 	}
@@ -140,7 +164,9 @@ sub run_script
 	return ($run->result(0), \%printed, $at);
 }
 
-foreach my $document (user_documents($tree))
+# README.md and all others, or those that DOCUMENTS names.
+my @documents = grep { my $document = $_; !$ENV{DOCUMENTS} || grep { $document eq $_ } 'README.md', split ' ', $ENV{DOCUMENTS} } user_documents($tree);
+foreach my $document (@documents)
 {
 	my $database = $document =~ s{^.*/|\.md$}{}gr =~ tr/A-Z/a-z/r;
 	$node->safe_psql('postgres', "CREATE DATABASE $database");
