@@ -12,9 +12,10 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-my $node = new_node('timescaledb', conf => "max_worker_processes = 20\n");
+my $node = new_node('timescaledb', conf => "max_worker_processes = 20\nshared_preload_libraries = ''\n");
 plan skip_all => 'TimescaleDB is not installed' unless has_extension($node, 'timescaledb');
 plan skip_all => 'no amcheck' unless has_amcheck($node);
+$node->append_conf('postgresql.conf', "timescaledb.telemetry_level = off\n");
 
 my $db;
 
@@ -33,7 +34,6 @@ foreach my $preloaded ('timescaledb,index_table', 'index_table,timescaledb')
 {
 	$db = $preloaded =~ /^t/ ? 'first' : 'last';
 	$node->adjust_conf('postgresql.conf', 'shared_preload_libraries', "'$preloaded'");
-	$node->adjust_conf('postgresql.conf', 'timescaledb.telemetry_level', 'off');
 	$node->restart;
 	$node->safe_psql('postgres', "CREATE DATABASE $db");
 	$node->safe_psql($db, 'CREATE EXTENSION timescaledb');
@@ -69,7 +69,7 @@ foreach my $preloaded ('timescaledb,index_table', 'index_table,timescaledb')
 		UPDATE customers SET email = 'm' || id WHERE email IN (SELECT 'mail' || id FROM measures WHERE n = 3);
 		INSERT INTO measures SELECT id, now(), email, 1 FROM customers WHERE email BETWEEN 'mail30' AND 'mail39';
 		DELETE FROM customers USING measures m WHERE email = 'mail' || m.id AND m.k = 'k4';
-		INSERT INTO customers SELECT id + 5000, 'mail' || id, 'Town 1' FROM measures ON CONFLICT (email) DO UPDATE SET phone = 'again'});
+		INSERT INTO customers SELECT id + 5000, 'mail' || id, 'Town 1' FROM measures WHERE k LIKE 'k_' ON CONFLICT (email) DO UPDATE SET phone = 'again'});
 	foreach my $query (q{SELECT c.id, m.at FROM measures m JOIN customers c ON c.email = 'mail' || m.id}, q{SELECT id FROM customers WHERE lower(town) = 'town 3' AND id IN (SELECT id FROM measures)},
 		q{SELECT c.id FROM customers c WHERE town = 'Town 7' AND EXISTS (SELECT FROM measures m WHERE m.id = c.id AND m.at > '2026-01-15')},
 		q{SELECT time_bucket('1 week', m.at) AS week, count(*) FROM measures m JOIN customers c ON c.email = 'mail' || m.id GROUP BY 1})
