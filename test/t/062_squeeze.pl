@@ -40,7 +40,7 @@ sub files
 
 foreach my $preloaded ('pg_squeeze,index_table', 'index_table,pg_squeeze')
 {
-	$node = new_node($preloaded =~ s/,.*//r, allows_streaming => 'logical', conf => "max_worker_processes = 20\nshared_preload_libraries = '$preloaded'\nindex_table.vacuum_naptime = 0\n$trusted");
+	$node = new_node($preloaded =~ s/,.*//r, allows_streaming => 'logical', conf => "max_worker_processes = 20\nshared_preload_libraries = '$preloaded'\nindex_table.vacuum_naptime = 0\nindex_table.drain_naptime = 0\n$trusted");
 	$node->safe_psql($db, q{
 CREATE EXTENSION index_table;
 CREATE EXTENSION pg_squeeze;
@@ -78,8 +78,9 @@ SELECT index_table.capture('seen');
 	my $before = files(@tables);
 	my $writes = [ 4, "\\set id random(1, 5000)\n\\set n random(0, 49)\nUPDATE people SET town = 'Town ' || :n WHERE id = :id" ];
 	my $moves = [ 1, "\\set id random(1, 5000)\nBEGIN;\nDELETE FROM people WHERE id = :id;\nINSERT INTO people VALUES (:id, 'mail' || :id, 'again') ON CONFLICT DO NOTHING;\nCOMMIT" ];
+	my $drains = [ 1, 'CALL index_table.drain()' ];
 	my $reads = [ 2, "\\set id random(1, 5000)\nSELECT * FROM people WHERE email = 'mail' || :id" ];
-	my $load = start_load($node, 2, $writes, $moves, $reads);
+	my $load = start_load($node, 3, $writes, $moves, $reads, $drains);
 	is(squeeze('people_0'), '', "$preloaded: a partition is squeezed");
 	is(squeeze('people_1', 'people_1_email_idx'), '', "$preloaded: another is, by an index");
 	stop_load($load);
@@ -91,6 +92,17 @@ SELECT index_table.capture('seen');
 	oracle_ok($node, $db, "$preloaded: after pg_squeeze beside writers");
 	is($node->safe_psql($db, q{SET index_table.enable_scan = force; SELECT id FROM people WHERE email = 'new'}), 7, "$preloaded: rows are found");
 	like(sqlstate($node, $db, q{INSERT INTO people VALUES (6001, 'late')}), qr/^23505/, "$preloaded: keys are unique");
+
+	# A drain that waits for the lock of pg_squeeze has its snapshot already, which sees no row of the new file.
+	$node->safe_psql($db, q{UPDATE people SET town = 'Late' WHERE id % 10 = 1});
+	my $blocker = hold_lock($node, 'BEGIN; LOCK TABLE people_1 IN ACCESS SHARE MODE;', q{SELECT count(*) > 0 FROM pg_locks WHERE relation = 'people_1'::regclass AND mode = 'AccessShareLock' AND granted});
+	my $squeezing = start_command($node, q{SELECT squeeze.squeeze_table('public', 'people_1')});
+	ok($node->poll_query_until($db, q{SELECT count(*) > 0 FROM pg_locks WHERE relation = 'people_1'::regclass AND mode = 'AccessExclusiveLock' AND NOT granted}), "$preloaded: pg_squeeze waits for a reader");
+	my $draining = start_command($node, 'CALL index_table.drain()');
+	ok($node->poll_query_until($db, q{SELECT count(*) > 0 FROM pg_locks WHERE relation = 'people_1'::regclass AND mode = 'RowExclusiveLock' AND NOT granted}), "$preloaded: a drain waits for pg_squeeze");
+	release_lock($blocker);
+	is(end_command($squeezing) . end_command($draining), '', "$preloaded: both go on");
+	oracle_ok($node, $db, "$preloaded: after a drain beside pg_squeeze");
 
 	# An index table that its owner has given a replica identity is decoded like any table.
 	$node->safe_psql($db, q{ALTER TABLE people_by_email ALTER email SET NOT NULL; CREATE UNIQUE INDEX identity ON people_by_email (email);
@@ -112,7 +124,7 @@ SELECT index_table.capture('seen');
 	$node->safe_psql($db, 'REINDEX INDEX people_global');
 	is($node->safe_psql($db, "SET index_table.enable_scan = force; $query"), $node->safe_psql($db, "SET index_table.enable_scan = off; $query"), "$preloaded: REINDEX builds it");
 	check_global($node, $db, "$preloaded: after REINDEX", exact => 0);
-	is($node->safe_psql($db, q{SELECT count(*) FROM squeeze.log}), 4, "$preloaded: pg_squeeze did its work");
+	is($node->safe_psql($db, q{SELECT count(*) FROM squeeze.log}), 5, "$preloaded: pg_squeeze did its work");
 	note('rows that were rewritten, and changes meanwhile: ' . $node->safe_psql($db, q{SELECT string_agg(format('%s %s: %s, %s', tabname, id, ins_initial, ins + upd + del), '; ') FROM (SELECT *, row_number() OVER (ORDER BY started) AS id FROM squeeze.log) l}));
 	unlike(slurp_file($node->logfile), qr/terminated by signal|PANIC|TRAP/, "$preloaded: nothing crashed");
 	$node->stop;
