@@ -87,7 +87,7 @@ want_neighbours() {
     local name
     [ -z "${PG_SOURCE:-}" ] || return 0
     for name in hypopg pgaudit cron wal2json pg-qualstats pg-stat-kcache pg-wait-sampling set-user plpgsql-check pgtap rum \
-        postgis-3 pglogical powa repmgr pg-hint-plan pgvector; do
+        postgis-3 pglogical powa repmgr pg-hint-plan pgvector timescaledb squeeze; do
         name=postgresql-$(version_of "$PG_CONFIG")-$name
         is_installed "$name" || want_package "$name"
     done

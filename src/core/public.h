@@ -11,6 +11,7 @@
 #include "core/fault.h"
 #include "core/hash_table.h"
 #include "core/heap_page.h"
+#include "core/hypertable.h"
 #include "core/image.h"
 #include "core/lock_tags.h"
 #include "core/names.h"

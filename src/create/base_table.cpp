@@ -37,6 +37,13 @@ void CheckBase(Relation base) {
                      ? errmsg("\"%s\" is a temporary table of another session", name)
                      : errmsg("index tables over temporary tables are not supported"),
                  errdetail("PostgreSQL empties and drops temporary tables without telling.")));
+    if (IsOfTimescale(RelationGetRelid(base)))
+        ereport(ERROR,
+                (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+                 errmsg("cannot create an index table over \"%s\"", name),
+                 errdetail("It is a hypertable of TimescaleDB, or a part of one."),
+                 errhint("An index table is built over a plain table, or one that is partitioned "
+                         "by PARTITION BY.")));
     if (base->rd_rel->relispartition) {
         List *ancestors = get_partition_ancestors(RelationGetRelid(base));
         ereport(ERROR,

@@ -642,6 +642,7 @@ SQL_FUNCTION(index_table_rebuild) {
     CheckMayCommit(fcinfo, "index_table.rebuild()");
     const IndexTable *table = GetOwnIndexTable(PG_GETARG_OID(0));
     Oid relid = table->relid;
+    RefuseHypertable(table->base);
     if (!OidIsValid(table->log) && !IsTrusted(table)) { // there is nothing to start from
         RepairIndexTable(table);
         PG_RETURN_VOID();

@@ -348,6 +348,7 @@ SQL_FUNCTION(index_table_verify) {
         PG_RETURN_NULL();
     }
     const IndexTable *table = LockIndexTable(GetOwnIndexTable(PG_GETARG_OID(0)), AccessShareLock);
+    RefuseHypertable(table->base);
     CheckIsComplete(table);
     if (table->state == TableState::Damaged)
         CheckIsTrusted(table);
@@ -377,6 +378,7 @@ SQL_FUNCTION(index_table_repair) {
         PG_RETURN_INT64(problems);
     }
     const IndexTable *table = LockIndexTable(GetOwnIndexTable(PG_GETARG_OID(0)), AccessShareLock);
+    RefuseHypertable(table->base);
     CheckIsComplete(table);
     PG_RETURN_INT64(RepairIndexTable(table));
 }

@@ -473,6 +473,20 @@ void RefuseNewChild(List *parents) {
     }
 }
 
+// Statement triggers queue what is changed, and those of a parent's statements are the parent's.
+void RefuseNewHeir(Oid relid) {
+    ListCell *cell;
+    foreach (cell, ListIndexTables(relid))
+        if (OidIsValid(RecordedQueue(lfirst_oid(cell))))
+            ereport(ERROR,
+                    (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+                     errmsg("cannot have \"%s\" inherit from another table because index table "
+                            "\"%s\" is maintained deferred",
+                            get_rel_name(relid), get_rel_name(lfirst_oid(cell))),
+                     errhint("Use index_table.set_maintenance(%s, 'immediate') before.",
+                             quote_literal_cstr(QualifiedName(lfirst_oid(cell))))));
+}
+
 void ChangeOwner(Oid base, RoleSpec *owner) {
     ListCell *cell;
     foreach (cell, ListIndexTables(base)) {
@@ -545,6 +559,7 @@ void FollowAlterTable(AlterTableStmt *statement) {
             break;
         case AT_AddInherit:
             RefuseNewChild(list_make1(command->def));
+            RefuseNewHeir(relid);
             break;
         case AT_AddConstraint:
         case AT_ValidateConstraint:

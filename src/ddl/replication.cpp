@@ -76,17 +76,15 @@ List *ListOwn() {
     return own;
 }
 
-// Whether the owner wants a table published. A queue always has a primary key; that of an index
-// table is its owner's.
+// Whether the owner wants a table published. A queue has a primary key, and is made without a
+// replica identity; an index table has neither.
 bool HasReplicaIdentity(Relation rel) {
     switch (rel->rd_rel->relreplident) {
     case REPLICA_IDENTITY_FULL:
         return true;
     case REPLICA_IDENTITY_INDEX:
-        return OidIsValid(RelationGetReplicaIndex(rel));
     case REPLICA_IDENTITY_DEFAULT:
-        return OidIsValid(RelationGetReplicaIndex(rel)) &&
-               !OidIsValid(OutboxSource(RelationGetRelid(rel)));
+        return OidIsValid(RelationGetReplicaIndex(rel));
     default:
         return false;
     }

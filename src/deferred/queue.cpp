@@ -139,6 +139,13 @@ void ClearQueue(const IndexTable *table) {
 }
 
 void CheckMayQueue(const IndexTable *table) {
+    if (has_superclass(table->base))
+        ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+                        errmsg("an index table of \"%s\" cannot be maintained deferred",
+                               get_rel_name(table->base)),
+                        errdetail("It inherits from another table: what statements on that one "
+                                  "change here would not be queued."),
+                        errhint("Use maintenance => 'immediate'.")));
     if (table->identity_is_unique)
         return;
     ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),

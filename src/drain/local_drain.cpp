@@ -266,13 +266,28 @@ void BringUpToDate(Target *target, QueuedRows *rows, const Place &place) {
                           ChangeKind::Insert);
 }
 
+// Who rewrites a partition with no regard to snapshots, as pg_squeeze and pg_repack do, leaves
+// older ones no row of it, and its lock may have been waited for: rows are read under a snapshot
+// that is newer than the locks. What it shows beyond the packs is in other packs.
+Snapshot RenewSnapshot(LeafReader *reader) {
+    Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
+    reader->snapshot = snapshot;
+    for (OpenLeaf *leaf = reader->leaves; leaf; leaf = leaf->next)
+        if (leaf->table_scan) {
+            table_endscan(leaf->table_scan);
+            leaf->table_scan = table_beginscan(leaf->rel, snapshot, 0, nullptr);
+        }
+    return snapshot;
+}
+
 // Gives the index table the entries that the items' rows have, and no others with their identities.
 void Apply(const Batch *batch, Relation base, std::span<const QueuedItem> items) {
     FAULT_POINT("local_drain.apply");
     const IndexTable *table = batch->packs.table;
     QueuedRows rows;
     BeginQueuedRows(&rows, table, base, batch->snapshot, RowExclusiveLock);
-    std::span<Place> places = Route(&rows, items);
+    std::span<Place> places = Route(&rows, items); // which locks their partitions
+    Snapshot snapshot = RenewSnapshot(&rows.reader);
     Target target = OpenTarget(table, batch->snapshot);
     MemoryContext of_row = AllocSetContextCreate(CurrentMemoryContext, "index_table drained row",
                                                  ALLOCSET_SMALL_SIZES);
@@ -289,6 +304,7 @@ void Apply(const Batch *batch, Relation base, std::span<const QueuedItem> items)
     MemoryContextDelete(of_row);
     CloseTarget(&target);
     EndQueuedRows(&rows);
+    UnregisterSnapshot(snapshot);
 }
 
 void Remove(const Batch *batch) {

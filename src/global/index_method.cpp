@@ -7,6 +7,7 @@
 #include "global/enter_rows.h"
 #include "global/generations.h"
 #include "global/global_index.h"
+#include "global/index_statement.h"
 #include "global/operator_classes.h"
 #include "global/options.h"
 #include "global/storage.h"
@@ -247,6 +248,8 @@ IndexBuildResult *Build(Relation heap, Relation child, IndexInfo *info) {
     result->heap_tuples = heap->rd_rel->reltuples;
     InitializeChild(child, MAIN_FORKNUM);
     Oid root = child->rd_rel->relispartition ? RootIndexOf(child) : InvalidOid;
+    if (!OidIsValid(root))
+        RefuseTimescale(RelationGetRelid(heap));
     std::optional<GlobalIndex> index = OidIsValid(root) ? FindGlobalIndex(root) : std::nullopt;
     if (!index && OidIsValid(root))
         WarnOfNotBuilt(root);

@@ -1,5 +1,6 @@
 #include "global/index_statement.h"
 
+#include "core/public.h"
 #include "global/global_index.h"
 #include "global/operator_classes.h"
 #include "global/options.h"
@@ -81,6 +82,7 @@ void RefuseTable(Relation base) {
         RaiseUnsupported("temporary tables", "Use access method \"btree\".");
     if (base->rd_rel->relkind == RELKIND_MATVIEW)
         RaiseUnsupported("materialized views", "Use access method \"btree\".");
+    RefuseTimescale(RelationGetRelid(base));
     if (base->rd_rel->relkind != RELKIND_PARTITIONED_TABLE)
         return;
     Oid foreign = FindForeign(RelationGetRelid(base));
@@ -131,6 +133,11 @@ void PrepareGlobalIndex(IndexStmt *statement) {
     WarnOfPlainTable(base);
     MirrorOperatorClasses(statement, base, method);
     relation_close(base, NoLock);
+}
+
+void RefuseTimescale(Oid base) {
+    if (IsOfTimescale(base))
+        RaiseUnsupported("hypertables of TimescaleDB", "Use access method \"btree\".");
 }
 
 void RefuseNewOptions(const AlterTableStmt *statement) {

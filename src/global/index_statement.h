@@ -12,6 +12,10 @@ bool IsGlobal(const IndexStmt *statement);
 // after the same checks of ownership. REQUIRES: IsGlobal().
 void PrepareGlobalIndex(IndexStmt *statement);
 
+// Raises 0A000 for what TimescaleDB has made its own. PrepareGlobalIndex() does; that extension
+// builds indexes without it.
+void RefuseTimescale(Oid base);
+
 // Before ALTER INDEX: raises 0A000 for options of a global index that stay as they were made. Locks
 // nothing.
 void RefuseNewOptions(const AlterTableStmt *statement);

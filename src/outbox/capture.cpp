@@ -64,6 +64,8 @@ void CheckTable(Relation rel) {
     if (is_partition && OidIsValid(OutboxRoot(RootOf(relid))))
         RaiseCannotHaveOutbox(rel, "It is captured with the table that it is a partition of.",
                               nullptr);
+    if (IsOfTimescale(relid))
+        RaiseCannotHaveOutbox(rel, "It is a hypertable of TimescaleDB, or a part of one.", nullptr);
     if ((has_superclass(relid) && !is_partition) ||
         (kind == RELKIND_RELATION && find_inheritance_children(relid, NoLock) != NIL))
         RaiseCannotHaveOutbox(rel, "It inherits from other tables, or they from it.",
@@ -133,6 +135,9 @@ Oid CreateQueue(Relation rel, List *attnos) {
     RunStatement(sql.data);
     Oid queue = get_relname_relid(name, schema);
     RevokeDefaultPrivileges(queue);
+    // Tools that rewrite a table with what decoding tells of its changes must do without queues, of
+    // which it tells nothing: they want an identity, and would take the primary key.
+    RunStatement(psprintf("ALTER TABLE %s REPLICA IDENTITY NOTHING", QualifiedName(queue)));
     RunStatement(psprintf("COMMENT ON TABLE %s IS %s", QualifiedName(queue),
                           quote_literal_cstr(psprintf("changes of %s for index tables elsewhere",
                                                       RelationGetRelationName(rel)))));

@@ -200,6 +200,7 @@ SQL_FUNCTION(index_table_enqueue) {
     const Outbox *source = FindOutbox(trigger->tg_relation);
     if (!source)
         return PointerGetDatum(nullptr); // restored without what it belongs to
+    RefuseHypertable(RelationGetRelid(trigger->tg_relation));
     if (TRIGGER_FIRED_BY_TRUNCATE(trigger->tg_event)) {
         Appender *appender = Begin(source);
         WritePack(appender);

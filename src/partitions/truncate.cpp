@@ -76,6 +76,7 @@ SQL_FUNCTION(index_table_announce) {
         RaiseFiredWrongly("index_table.announce()", "BEFORE, FOR EACH STATEMENT");
     Oid relid = RelationGetRelid(trigger->tg_relation);
     if (!TRIGGER_FIRED_BY_TRUNCATE(trigger->tg_event)) {
+        RefuseHypertable(relid);
         BeforeQueuing(relid);
         SettleRestored(relid);
         AnnounceStatement(relid);

@@ -16,6 +16,7 @@ const IndexTable *BeginReading(FunctionCallInfo fcinfo, int argument) {
     // Dropping the index table waits for this transaction, as for any reader.
     const IndexTable *table =
         LockIndexTable(GetIndexTable(PG_GETARG_OID(argument)), AccessShareLock);
+    RefuseHypertable(table->base);
     CheckIsComplete(table);
     if (table->state == TableState::Damaged)
         CheckIsTrusted(table);
