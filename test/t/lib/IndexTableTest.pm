@@ -390,8 +390,8 @@ sub oracle_ok
 # What amcheck finds in the tables that hold entries and in their B-trees, those of owners included.
 my $storage_sql = q{
 CREATE SCHEMA storage_check;
-CREATE EXTENSION amcheck SCHEMA storage_check;
-CREATE FUNCTION storage_check.problems() RETURNS SETOF text LANGUAGE plpgsql AS $$
+CREATE EXTENSION IF NOT EXISTS amcheck SCHEMA storage_check; -- which may be in public already
+CREATE FUNCTION storage_check.problems() RETURNS SETOF text LANGUAGE plpgsql SET search_path = storage_check, public AS $$
 DECLARE
 	heap regclass;
 	btree regclass;
@@ -401,11 +401,11 @@ BEGIN
 	FOR heap IN SELECT c.oid FROM pg_class c, index_table.definition d
 	             WHERE c.relkind = 'r' AND (c.oid = d.index_table OR c.oid IN (SELECT t.relid FROM pg_partition_tree(d.index_table) t)) LOOP
 		RETURN QUERY SELECT format('%s: block %s, offset %s: %s', heap, v.blkno, v.offnum, v.msg)
-		               FROM storage_check.verify_heapam(heap, check_toast => true) v;
+		               FROM verify_heapam(heap, check_toast => true) v;
 		FOR btree IN SELECT i.indexrelid FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am a ON a.oid = c.relam
 		              WHERE i.indrelid = heap AND i.indisvalid AND a.amname = 'btree' LOOP
 			BEGIN
-				PERFORM storage_check.bt_index_check(btree, heapallindexed => true);
+				PERFORM bt_index_check(btree, heapallindexed => true);
 			EXCEPTION WHEN OTHERS THEN
 				GET STACKED DIAGNOSTICS message = MESSAGE_TEXT;
 				RETURN NEXT format('%s: %s: %s', btree, SQLSTATE, message);
