@@ -108,7 +108,7 @@ foreach my $round (1 .. $rounds)
 	is(difference($traces, traces($standby)), '', "$label: nothing is left over");
 	foreach my $server ($primary, $standby)
 	{
-		is(join("\n", grep { !/tuple concurrently (?:updated|deleted)/ } slurp_file($server->logfile) =~ /^(.*(?:\] XX\w{3} |leak|still referenced|PANIC|TRAP|terminated by signal).*)$/mg), '', "$label: nothing in the log of " . $server->name);
+		is(log_problems($server), '', "$label: nothing in the log of " . $server->name);
 	}
 	$primary->clean_node;
 	$primary = $standby;

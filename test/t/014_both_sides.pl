@@ -126,7 +126,7 @@ foreach my $round (1 .. $rounds)
 diag(join(', ', map { "$died{$_} times $_" } sort keys %died));
 foreach my $side (@sides)
 {
-	is(join("\n", grep { !/tuple concurrently (?:updated|deleted)/ } slurp_file($node{$side}->logfile) =~ /^(.*(?:\] XX\w{3} |leak|still referenced|PANIC|TRAP|terminated by signal (?!9)).*)$/mg), '', "$side: nothing in the log");
+	is(log_problems($node{$side}, killed => 1), '', "$side: nothing in the log");
 }
 is(join("\n", slurp_file($node{subscriber}->logfile, $log) =~ /^(.*\] (?:23\w{3}|21000|42\w{3}) ERROR.*)$/mg), '', 'the subscriber has refused nothing');
 $node{subscriber}->safe_psql('postgres', "DROP SUBSCRIPTION $_") foreach 'leaves', 'roots';

@@ -130,8 +130,7 @@ foreach my $round (1 .. $rounds)
 	check_global($node, 'postgres', $label, exact => $round % 4 == 0);
 	# Nothing is left over of what was being done.
 	is(difference($traces, traces($node)), '', "$label: nothing is left over");
-	my $log = slurp_file($node->logfile, $offset);
-	is(join("\n", grep { !/tuple concurrently (?:updated|deleted)/ } $log =~ /^(.*(?:\] XX\w{3} |leak|still referenced|PANIC|TRAP|terminated by signal (?!9)).*)$/mg), '', "$label: nothing in the log");
+	is(log_problems($node, from => $offset, killed => 1), '', "$label: nothing in the log");
 	last unless Test::More->builder->is_passing;
 }
 diag('died: ' . join(', ', map { "$_ $died{$_} times" } sort keys %died) . '; ' . join(', ', map { "$count{$_} $_" } sort keys %count));

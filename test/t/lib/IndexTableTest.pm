@@ -21,7 +21,7 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-our @EXPORT = qw(new_node describe oracle_sql oracle_ok check_storage storage_problems await_reinitialization has_extension sqlstate quote_literal start_session end_session
+our @EXPORT = qw(new_node describe oracle_sql oracle_ok check_storage storage_problems log_problems await_reinitialization has_extension sqlstate quote_literal start_session end_session
 	start_command end_command server_sql varied_tables_sql sections run_sides
 	gate_sql hold_lock release_lock shut_gate lock_table kill_backend wait_until_up);
 
@@ -437,6 +437,19 @@ sub check_storage
 		return is(storage_problems($node, $db), 't', $label);
 	}
 	return;
+}
+
+# What no server's log may have, whatever was done: resources that a transaction left behind when it was committed
+# (before PostgreSQL 17 they leak, since then they were not closed), panics, assertions, crashes. Wanted are WARNINGs
+# in the log, and with a log_line_prefix that has "] %e " internal errors are found, too, but for those of two who
+# change one row of a catalog. from => byte of the log; killed => 1: the test kills processes itself.
+sub log_problems
+{
+	my ($node, %options) = @_;
+	my $signal = $options{killed} ? '(?!9\b)' : '';
+	my @lines = slurp_file($node->logfile, $options{from} // 0) =~
+	  /^(.*(?:\] XX\w{3} |\bleak|was not closed|still referenced|still active|seem to remain|refcount|AtEOX|own a lock|PANIC|TRAP|terminated by signal $signal).*)$/mg;
+	return join("\n", grep { !/tuple concurrently (?:updated|deleted)/ } @lines);
 }
 
 # The SQLSTATE and message with which SQL fails, or an empty string.
