@@ -81,12 +81,13 @@ sub operator_script
 {
 	my ($operator, $only) = @_;
 	my @some = $only ? grep { /$only/ } @kinds : @kinds;
-	my $sql = $settings;
+	my $own = $settings . 'SET index_table.build_delay = ' . number(20) . ";\n"; # ms between the transactions of a build
+	my $sql = $own;
 	foreach (1 .. 150)
 	{
 		my $kind = pick(@some);
 		my ($do, $undo) = map { ($_ // '') =~ s/NUMBER/number(100000)/ger =~ s/\bnew\b/new_$operator/gr } @{ $work{$kind} }[ 0, 1 ];
-		$sql .= "\\warn \@ $kind\n$do;\nROLLBACK;\nRESET ALL;\n$settings$undo;\n";
+		$sql .= "\\warn \@ $kind\n$do;\nROLLBACK;\nRESET ALL;\n$own$undo;\n";
 	}
 	return $sql;
 }
@@ -204,6 +205,10 @@ sub settle_ok
 		$fates{ $is_dropped ? 'dropped' : 'completed' }++;
 	}
 	is($node->safe_psql('postgres', 'SELECT count(*) FROM index_table.index_tables WHERE NOT is_complete'), '0', "$label: all are complete");
+	foreach my $name (split /\n/, $node->safe_psql('postgres', q{SELECT index_table FROM index_table.index_tables WHERE index_table::text ~ '^new_'}))
+	{
+		is($node->safe_psql('postgres', "CALL index_table.drain(); SELECT v::text FROM index_table.verify('$name') AS v LIMIT 5"), '', "$label: $name is what it should be");
+	}
 	done_ok($node, $_, "$label: $_") foreach 'ALTER TABLE customers ALTER town TYPE text', q{SELECT index_table.set_maintenance('customers_by_town', 'immediate')};
 	# A detachment that was interrupted between its transactions is carried on.
 	if ($node->safe_psql('postgres', q{SELECT count(*) FROM pg_inherits WHERE inhdetachpending}))
