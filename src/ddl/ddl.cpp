@@ -370,8 +370,8 @@ void ReportReplaced(AlterTableStmt *statement) {
             ReportLeaving(FindRelation(lfirst_node(RangeVar, name)));
 }
 
-// Takes the lock that the command takes next, as it does: when it has been waited for, an index table
-// may be there that was not before. Not for DROP COLUMN, which waits for builds first.
+// Takes the lock that the command takes next, as it does: when it has been waited for, an index
+// table may be there that was not before. Not for DROP COLUMN, which waits for builds first.
 void LockBeforeAlter(AlterTableStmt *statement) {
     bool depends = false; // on what index tables there are
     ListCell *cell;

@@ -209,6 +209,9 @@ sub settle_ok
 	{
 		is($node->safe_psql('postgres', "CALL index_table.drain(); SELECT v::text FROM index_table.verify('$name') AS v LIMIT 5"), '', "$label: $name is what it should be");
 	}
+	done_ok($node, $_, "$label: $_") foreach 'DROP TABLE IF EXISTS "Odd.Names".late', split(/\n/, $node->safe_psql('postgres', q{
+SELECT format('DROP %s IF EXISTS %s', CASE WHEN relkind IN ('i', 'I') THEN 'INDEX' ELSE 'TABLE' END, oid::regclass)
+  FROM pg_class WHERE relname ~ '^new_' AND relkind IN ('r', 'p', 'i', 'I') AND NOT relispartition ORDER BY relkind DESC}));
 	done_ok($node, $_, "$label: $_") foreach 'ALTER TABLE customers ALTER town TYPE text', q{SELECT index_table.set_maintenance('customers_by_town', 'immediate')};
 	# A detachment that was interrupted between its transactions is carried on.
 	if ($node->safe_psql('postgres', q{SELECT count(*) FROM pg_inherits WHERE inhdetachpending}))
@@ -221,9 +224,6 @@ sub settle_ok
 		done_ok($node, 'ALTER TABLE customers_2 ALTER town TYPE text; DELETE FROM customers_2 WHERE email IN (SELECT email FROM customers); ALTER TABLE customers ATTACH PARTITION customers_2 FOR VALUES WITH (MODULUS 3, REMAINDER 2)', "$label: attached");
 	}
 	done_ok($node, "CREATE TABLE IF NOT EXISTS customers_$_ PARTITION OF customers FOR VALUES WITH (MODULUS 3, REMAINDER $_)", "$label: there again") foreach 0 .. 2;
-	done_ok($node, $_, "$label: $_") foreach 'DROP TABLE IF EXISTS "Odd.Names".late', split(/\n/, $node->safe_psql('postgres', q{
-SELECT format('DROP %s IF EXISTS %s', CASE WHEN relkind IN ('i', 'I') THEN 'INDEX' ELSE 'TABLE' END, oid::regclass)
-  FROM pg_class WHERE relname ~ '^new_' AND relkind IN ('r', 'p', 'i', 'I') AND NOT relispartition ORDER BY relkind DESC}));
 	# Indexes that a partition had when it was detached are its own.
 	done_ok($node, $_, "$label: $_") foreach split /\n/, $node->safe_psql('postgres', q{
 SELECT format('DROP INDEX IF EXISTS %s', i.oid::regclass) FROM pg_class AS i JOIN pg_index AS x ON x.indexrelid = i.oid JOIN pg_class AS t ON t.oid = x.indrelid JOIN pg_am AS a ON a.oid = i.relam
