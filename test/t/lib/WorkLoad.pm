@@ -81,6 +81,7 @@ sub operator_script
 {
 	my ($operator, $only) = @_;
 	my @some = $only ? grep { /$only/ } @kinds : @kinds;
+	push @some, (grep { /concurrently|rebuild|CONCURRENTLY/ } @some) x 3; # what takes many transactions
 	my $own = $settings . 'SET index_table.build_delay = ' . number(20) . ";\n"; # ms between the transactions of a build
 	my $sql = $own;
 	foreach (1 .. 150)
