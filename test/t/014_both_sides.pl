@@ -59,8 +59,8 @@ sub contents
 	return $node{$side}->safe_psql('postgres', "SELECT count(*), md5(string_agg(t::text, ' ' ORDER BY t::text)) FROM $table AS t");
 }
 
-# Partitions stay: what the operators of a side do to them is not told to the other.
-my $upkeep = qr/^(?:create|rebuild|verify|repair|vacuum|drain|CREATE INDEX|REINDEX|VACUUM|CLUSTER|CHECKPOINT|indexes of|drop|SELECT)/;
+# Rows and partitions stay: what operators do to them on the subscriber is not told to the publisher.
+my $upkeep = qr/^(?:create|rebuild|verify|repair|vacuum|CREATE INDEX|REINDEX|VACUUM|CLUSTER|CHECKPOINT|indexes of|drop|SELECT)/;
 
 sub start_again
 {
