@@ -363,10 +363,12 @@ require_source_build() {
     require pkg-config pkg-config
     [ -f /usr/include/zlib.h ] || missing+=(zlib1g-dev)
     [ -f /usr/include/unicode/ucol.h ] || missing+=(libicu-dev)
+    [ -z "${VALGRIND:-}" ] || require valgrind valgrind
 }
 
 # Sets PG_CONFIG to that of a server built from PG_SOURCE with --enable-cassert, with contrib and all that
 # tests need. It is kept in CASSERT_DIR/VERSION until PG_SOURCE is another directory or has a newer file.
+# Where valgrind is installed the server tells it of its memory, which costs nothing without it.
 # The unprivileged user runs it from there, who cannot look into root's home.
 use_source_build() {
     local kept base=${XDG_CACHE_HOME:-$caller_home/.cache}/index_table
@@ -386,10 +388,11 @@ use_source_build() {
         die "$kept: out of reach of the user that runs servers. Give CASSERT_DIR=another directory"
 }
 
-# is_built_from_source DIRECTORY: a server is there, and nothing in PG_SOURCE is newer
+# is_built_from_source DIRECTORY: the server that is wanted is there, and nothing in PG_SOURCE is newer
 is_built_from_source() {
     local sources=(-name '*.[chyl]' -o -name '*.p[lm]' -o -name '*.in' -o -name '*.dat' -o -name '*.sql' -o -name configure)
-    [ -f "$1/ready" ] && [ "$(cat "$1/ready")" = "$PG_SOURCE" ] && is_complete "$1/bin/pg_config" &&
+    [ -f "$1/ready" ] && [ "$(head -n 1 "$1/ready")" = "$PG_SOURCE" ] && is_complete "$1/bin/pg_config" &&
+        { [ -z "${VALGRIND:-}" ] || grep -qx valgrind "$1/ready"; } &&
         [ -z "$(find "$PG_SOURCE" -newer "$1/ready" '(' "${sources[@]}" ')' -print -quit)" ]
 }
 
@@ -401,14 +404,17 @@ keep_source_build() {
     if [ ${#as_user[@]} -gt 0 ]; then chown --reference="$scratch" "$1"; fi
     build_source "$1" >"$1.log" 2>&1 ||
         { tail -n 30 "$1.log"; die "PG_SOURCE=$PG_SOURCE: could not be built, see $1.log"; }
-    echo "$PG_SOURCE" >"$1/ready"
+    { echo "$PG_SOURCE"; if knows_valgrind; then echo valgrind; fi; } >"$1/ready"
     touch -r "$scratch/started" "$1/ready"
 }
+
+knows_valgrind() { [ -f /usr/include/valgrind/memcheck.h ]; }
 
 # build_source DIRECTORY: from a copy, because somebody may have built in PG_SOURCE, which forbids to
 # build out of it elsewhere
 build_source() {
-    local copy=$scratch/source
+    local copy=$scratch/source define=
+    if knows_valgrind; then define=-DUSE_VALGRIND; fi
     mkdir "$copy" &&
         tar -C "$PG_SOURCE" --exclude=./.git --exclude=tmp_check --exclude='*.o' --exclude='*.bc' -cf - . |
         tar -C "$copy" --no-same-owner -xf - &&
@@ -418,7 +424,7 @@ build_source() {
         if [ ${#as_user[@]} -gt 0 ]; then chown --reference="$scratch" "$copy/build"; fi &&
         cd "$copy/build" &&
         run ../configure -q --prefix="$1" --enable-cassert --enable-debug --enable-tap-tests --with-icu \
-            --without-readline CFLAGS='-O1 -g' &&
+            --without-readline CFLAGS='-O1 -g' CPPFLAGS="$define" &&
         run make -s -j "$(nproc)" &&
         run make -s -j "$(nproc)" -C contrib &&
         run make -s install &&
@@ -429,3 +435,37 @@ build_source() {
 
 # show_traps LOG...: shows the assertions that failed, and is true if there are any
 show_traps() { grep -ahs -A 12 '^TRAP: ' "$@"; }
+
+# --- Valgrind -----------------------------------------------------------------------
+
+# use_valgrind: from now on the servers of the private installation run under memcheck. What it finds is in a
+# file a process in $scratch/valgrind. initdb's own processes do not: they have nothing of the extension.
+use_valgrind() {
+    local log=$scratch/valgrind
+    mkdir "$log"
+    if [ ${#as_user[@]} -gt 0 ]; then chown --reference="$scratch" "$log"; fi
+    cp "$PG_SOURCE/src/tools/valgrind.supp" "$scratch/postgresql.supp" # the user may not reach the original
+    chmod 644 "$scratch/postgresql.supp"
+    mv "$server_bin/postgres" "$server_bin/postgres.checked"
+    cat >"$server_bin/postgres" <<EOF
+#!/bin/sh
+case "\${1:-}" in
+--boot | --single | --check | --describe-config | -V | --version | -C) exec "$server_bin/postgres.checked" "\$@" ;;
+esac
+exec valgrind --quiet --leak-check=no --num-callers=30 --gen-suppressions=all --error-markers=VALGRINDERROR-BEGIN,VALGRINDERROR-END \\
+    --suppressions="$scratch/postgresql.supp" --log-file="$log/%p" "$server_bin/postgres.checked" "\$@"
+EOF
+    chmod 755 "$server_bin/postgres"
+}
+
+# show_valgrind: shows what memcheck has found since it was asked last, and is true if it found anything
+show_valgrind() {
+    local found=
+    [ -d "$scratch/valgrind" ] || return 1
+    if grep -lsr VALGRINDERROR-BEGIN "$scratch/valgrind" >"$scratch/found"; then
+        found=1
+        xargs cat <"$scratch/found" | head -n 400
+    fi
+    rm -f "$scratch"/valgrind/*
+    [ -n "$found" ]
+}

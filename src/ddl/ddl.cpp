@@ -370,8 +370,26 @@ void ReportReplaced(AlterTableStmt *statement) {
             ReportLeaving(FindRelation(lfirst_node(RangeVar, name)));
 }
 
+// Takes the lock that the command takes next, as it does: when it has been waited for, an index
+// table may be there that was not before. Not for DROP COLUMN, which waits for builds first.
+void LockBeforeAlter(AlterTableStmt *statement) {
+    bool depends = false; // on what index tables there are
+    ListCell *cell;
+    foreach (cell, statement->cmds) {
+        AlterTableCmd *command = lfirst_node(AlterTableCmd, cell);
+        if (command->subtype == AT_DropColumn)
+            return;
+        depends = depends || command->subtype == AT_AlterColumnType ||
+                  compat::SetsExpression(command) || command->subtype == AT_SetLogged ||
+                  command->subtype == AT_SetUnLogged || command->subtype == AT_DropConstraint;
+    }
+    if (depends && statement->objtype == OBJECT_TABLE)
+        AlterTableLookupRelation(statement, AlterTableGetLockLevel(statement->cmds));
+}
+
 // Before the command: refuses what index tables cannot follow.
 void RefuseBeforeAlter(AlterTableStmt *statement) {
+    LockBeforeAlter(statement);
     Oid relid = FindRelation(statement->relation);
     ReportReplaced(statement);
     if (OidIsValid(relid)) {

@@ -460,7 +460,7 @@ foreach my $round (1 .. $rounds)
 	drop_tables("true");
 }
 stop_load(0);
-note join(', ', map { "$_ $outcomes{$_}" } sort keys %outcomes);
+diag("$rounds interruptions: " . join(', ', map { "$_ $outcomes{$_}" } sort keys %outcomes));
 no_trouble_ok('interruptions');
 drop_all();
 nothing_left_ok('interruptions');

@@ -64,5 +64,6 @@ INSERT INTO customers VALUES (900001, 'after it')}))[2] =~ s/.*ERROR:\s+//r, 0, 
 	check_global($restored, 'postgres', 'global indexes after changes');
 	$restored->stop;
 }
+diag("recovered to $moments moments");
 $node->stop;
 done_testing();

@@ -155,8 +155,7 @@ foreach my $point (grep { /^local_drain\.|^sweep\./ } sort keys %points)
 	ok($node->poll_query_until('postgres', q{SELECT pending = 0 FROM index_table.queue_lag('customers_by_state')}), "a worker goes on after $point");
 }
 
-my $log = slurp_file($node->logfile);
-is(join("\n", $log =~ /^(.*(?:leak|still referenced|refcount|AtEOX|PANIC|terminated by signal|TRAP).*)$/mg), '', 'nothing leaks');
+is(log_problems($node), '', 'nothing leaks');
 check_work($node);
 is($node->safe_psql('postgres', 'SELECT i.index_table, v.* FROM index_table.index_tables AS i, LATERAL index_table.verify(i.index_table) AS v WHERE i.is_complete'), '', 'verify of all finds nothing');
 is($node->safe_psql('postgres', q{SELECT count(*) FROM ((SELECT b.town, p.partition_id, b.id FROM orders AS b JOIN index_table.partition AS p ON p.relation = b.tableoid EXCEPT ALL SELECT * FROM orders_by_town) UNION ALL (SELECT * FROM orders_by_town WHERE partition_id IN (SELECT partition_id FROM index_table.partition) EXCEPT ALL SELECT b.town, p.partition_id, b.id FROM orders AS b JOIN index_table.partition AS p ON p.relation = b.tableoid)) AS d}), 0, 'entries of shards are their rows');

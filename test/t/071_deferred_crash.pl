@@ -90,7 +90,7 @@ foreach my $round (1 .. $rounds)
 	# The queues need not be empty for the next round.
 	drained_ok($node, "round $round") if rand() < 0.4;
 }
-note(join(', ', map { "$died{$_} times $_" } sort keys %died));
+diag('died: ' . join(', ', map { "$died{$_} times $_" } sort keys %died));
 drained_ok($node, 'after crashes');
 check_storage($node, 'postgres', 'after crashes');
 

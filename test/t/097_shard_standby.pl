@@ -250,6 +250,8 @@ foreach my $round (1 .. $rounds)
 	$standby = make_standby();
 }
 
+diag("$rounds promotions");
+
 # A standby that primaries wait for: shards do not forget what a drain has carried over before it has that. It is away
 # when that happens, so that the drain does not go on.
 $primary->append_conf('postgresql.conf', "synchronous_standby_names = '*'\n");

@@ -129,7 +129,7 @@ foreach my $round (1 .. $rounds)
 	$next += 100;
 	check("round $round, $kind");
 }
-note "$killed were killed";
+diag("$killed were killed");
 
 # --- A move beside readers and writers ------------------------------------------------
 

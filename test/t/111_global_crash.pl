@@ -124,7 +124,7 @@ foreach my $round (1 .. $rounds)
 	is(join("\n", grep { !/canceling statement|terminating connection/ } $load->{out} =~ /((?:ERROR|PANIC): .*)/g), '', "round $round: no errors");
 }
 ok($died{server} && $died{backend}, 'server and backends have died') if $rounds >= 12;
-note(join(', ', map { "$_ died $died{$_} times" } sort keys %died));
+diag(join(', ', map { "$_ died $died{$_} times" } sort keys %died));
 
 # --- Load without crashes, and autovacuum ------------------------------------------------
 

@@ -121,7 +121,7 @@ $node->safe_psql('postgres', 'SET ROLE stranger; CREATE TABLE mine (id int PRIMA
 my $before = $node->safe_psql('postgres', $state);
 my $script = "SET ROLE stranger;\nSET statement_timeout = '20s';\n" . join("\n", @calls) . "\nSELECT 'the end';\n";
 my ($status, $out, $err) = $node->psql('postgres', $script, on_error_stop => 0, timeout => 600);
-note(scalar @calls, ' calls of ', scalar @functions, ' functions');
+diag(scalar @calls, ' calls of ', scalar @functions, ' functions');
 like($out, qr/the end$/, 'a stranger called every function, and the session lived');
 unlike($out . $err, qr/secret\d|hidden/, 'was told nothing');
 my %states;
@@ -226,7 +226,7 @@ foreach my $role (qw(stranger reader column_reader writer bound restricted viewe
 	is(join(' ', $shown =~ /(secret\d+hidden|mail\d*[13579]\b.*)/g), '', "and $role nothing that is hidden") if $role =~ /bound|restricted|viewer|stranger/;
 	like($shown, qr/saw secret/, "whose function was called for $role") if $role =~ /bound|restricted|viewer|^reader/;
 }
-note("$compared statements compared");
+diag("$compared statements compared");
 
 # Plans show no values of rows.
 foreach my $role (qw(bound restricted))

@@ -175,6 +175,5 @@ foreach my $query (q{SELECT count(*), sum(id) FROM people WHERE town = 'Town 7'}
 	my @answers = map { my $server = $_; map { $server->safe_psql('postgres', "SET index_table.enable_scan = $_; $query") } qw(force off) } $node, $standby;
 	is("@answers", join(' ', ($answers[0]) x 4), "the same with index tables and without, here and on the standby: $query");
 }
-my $log = slurp_file($node->logfile);
-is(join("\n", $log =~ /^(.*(?:leak|still referenced|PANIC|terminated by signal|TRAP).*)$/mg), '', 'nothing leaks, nothing crashes');
+is(log_problems($node), '', 'nothing leaks, nothing crashes');
 done_testing();

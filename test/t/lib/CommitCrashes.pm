@@ -327,6 +327,7 @@ sub crash_at_every_step
 		}
 		drained_ok($label);
 	}
+	diag("$rounds crashes, at " . scalar(@all_ways) . " steps and ways; $left left intents");
 	cmp_ok($left, '>', $rounds / 4, 'intents were left in many rounds');
 	return;
 }
