@@ -12,6 +12,17 @@ struct Distances {
     bool *nulls;
 };
 
+// What is known of the distances of the entry just read.
+struct ToldDistances {
+    bool is_ordered;  // none that comes later is nearer; false: it may come from anywhere
+    bool is_exact;    // they are the row's own, not lower bounds of those
+    Distances bounds; // by the access method; null values: it tells none
+};
+// By an index scan that has just yielded an entry; valid until it yields the next.
+ToldDistances ToldBy(const IndexScanDesc scan);
+// A copy in the current memory context.
+ToldDistances CopyTold(const ScanPlan *plan, const ToldDistances &told);
+
 struct DistanceQueue;
 
 // For rows of the base table in a scan's tuple slot. In the current memory context.
