@@ -14,6 +14,7 @@ struct QueuedRow {
 struct DistanceType {
     int16 length;
     bool by_value;
+    bool is_float;
 };
 
 } // namespace
@@ -63,8 +64,9 @@ DistanceType *TypesOf(const ScanPlan *plan) {
     ListCell *cell;
     foreach (cell, plan->distances) {
         DistanceType *type = &types[foreach_current_index(cell)];
-        get_typlenbyval(exprType(static_cast<Node *>(lfirst(cell))), &type->length,
-                        &type->by_value);
+        Oid oid = exprType(static_cast<Node *>(lfirst(cell)));
+        type->is_float = oid == FLOAT8OID || oid == FLOAT4OID;
+        get_typlenbyval(oid, &type->length, &type->by_value);
     }
     return types;
 }
@@ -108,6 +110,11 @@ DistanceQueue *BeginDistanceQueue(const ScanPlan *plan, PlanState *node) {
     }
     queue->rows = pairingheap_allocate(CompareRows, queue);
     return queue;
+}
+
+bool TakesBounds(const DistanceQueue *queue) {
+    return std::all_of(queue->types, queue->types + queue->count,
+                       [](const DistanceType &type) { return type.is_float; });
 }
 
 void ResetDistanceQueue(DistanceQueue *queue) {

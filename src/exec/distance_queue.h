@@ -27,6 +27,9 @@ struct DistanceQueue;
 
 // For rows of the base table in a scan's tuple slot. In the current memory context.
 DistanceQueue *BeginDistanceQueue(const ScanPlan *plan, PlanState *node);
+// Whether an access method can tell bounds of the distances: it knows them as floating point
+// numbers, and tells NULL where their type is another.
+bool TakesBounds(const DistanceQueue *queue);
 // Forgets all rows.
 void ResetDistanceQueue(DistanceQueue *queue);
 

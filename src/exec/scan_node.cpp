@@ -683,7 +683,8 @@ bool IsNext(IndexTableScan *scan, const ToldDistances &told, TupleTableSlot *row
         return false;
     }
     const Distances *nearest = NearestRow(queue);
-    if (told.is_exact) {
+    bool takes_bounds = told.bounds.values && TakesBounds(queue);
+    if (told.is_exact && takes_bounds) {
         Reach(queue, told.bounds);
         if (!nearest || CompareDistances(queue, told.bounds, *nearest) <= 0)
             return true;
@@ -692,7 +693,7 @@ bool IsNext(IndexTableScan *scan, const ToldDistances &told, TupleTableSlot *row
     }
     Distances measured = Measure(queue, row);
     // An access method that tells no distances is taken at its word.
-    Reach(queue, told.bounds.values ? told.bounds : measured);
+    Reach(queue, takes_bounds ? told.bounds : measured);
     int order = CompareDistances(queue, measured, Reached(queue));
     if (order < 0)
         elog(ERROR, "index returned rows in wrong order");
