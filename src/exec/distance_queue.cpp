@@ -14,6 +14,7 @@ struct QueuedRow {
 struct DistanceType {
     int16 length;
     bool by_value;
+    bool is_float;
 };
 
 } // namespace
@@ -43,12 +44,12 @@ Distances MakeDistances(int count) {
     return {.values = palloc0_array(Datum, count), .nulls = palloc0_array(bool, count)};
 }
 
-void Copy(const DistanceQueue *queue, const Distances &from, Distances *to) {
-    for (int i = 0; i < queue->count; i++) {
+void Copy(const DistanceType *types, int count, const Distances &from, Distances *to) {
+    for (int i = 0; i < count; i++) {
         to->nulls[i] = from.nulls[i];
-        to->values[i] = from.nulls[i] ? Datum{0}
-                                      : datumCopy(from.values[i], queue->types[i].by_value,
-                                                  queue->types[i].length);
+        to->values[i] = from.nulls[i]
+                            ? Datum{0}
+                            : datumCopy(from.values[i], types[i].by_value, types[i].length);
     }
 }
 
@@ -58,7 +59,35 @@ void Free(const DistanceQueue *queue, const Distances &distances) {
             pfree(DatumGetPointer(distances.values[i]));
 }
 
+DistanceType *TypesOf(const ScanPlan *plan) {
+    DistanceType *types = palloc0_array(DistanceType, list_length(plan->distances));
+    ListCell *cell;
+    foreach (cell, plan->distances) {
+        DistanceType *type = &types[foreach_current_index(cell)];
+        Oid oid = exprType(static_cast<Node *>(lfirst(cell)));
+        type->is_float = oid == FLOAT8OID || oid == FLOAT4OID;
+        get_typlenbyval(oid, &type->length, &type->by_value);
+    }
+    return types;
+}
+
 } // namespace
+
+ToldDistances ToldBy(const IndexScanDesc scan) {
+    return {.is_ordered = true,
+            .is_exact = scan->xs_orderbyvals && !scan->xs_recheckorderby,
+            .bounds = {.values = scan->xs_orderbyvals, .nulls = scan->xs_orderbynulls}};
+}
+
+ToldDistances CopyTold(const ScanPlan *plan, const ToldDistances &told) {
+    ToldDistances copy = told;
+    if (!told.bounds.values)
+        return copy;
+    int count = list_length(plan->distances);
+    copy.bounds = MakeDistances(count);
+    Copy(TypesOf(plan), count, told.bounds, &copy.bounds);
+    return copy;
+}
 
 DistanceQueue *BeginDistanceQueue(const ScanPlan *plan, PlanState *node) {
     DistanceQueue *queue = palloc0_object(DistanceQueue);
@@ -68,7 +97,7 @@ DistanceQueue *BeginDistanceQueue(const ScanPlan *plan, PlanState *node) {
     queue->count = list_length(plan->distances);
     queue->expressions = ExecInitExprList(plan->distances, node);
     queue->order = palloc0_array(SortSupportData, queue->count);
-    queue->types = palloc0_array(DistanceType, queue->count);
+    queue->types = TypesOf(plan);
     queue->measured = MakeDistances(queue->count);
     queue->reached = MakeDistances(queue->count);
     for (int i = 0; i < queue->count; i++) {
@@ -78,10 +107,14 @@ DistanceQueue *BeginDistanceQueue(const ScanPlan *plan, PlanState *node) {
         order->ssup_collation = exprCollation(expression);
         order->ssup_nulls_first = false;
         PrepareSortSupportFromOrderingOp(list_nth_oid(plan->distance_operators, i), order);
-        get_typlenbyval(exprType(expression), &queue->types[i].length, &queue->types[i].by_value);
     }
     queue->rows = pairingheap_allocate(CompareRows, queue);
     return queue;
+}
+
+bool TakesBounds(const DistanceQueue *queue) {
+    return std::all_of(queue->types, queue->types + queue->count,
+                       [](const DistanceType &type) { return type.is_float; });
 }
 
 void ResetDistanceQueue(DistanceQueue *queue) {
@@ -119,7 +152,7 @@ void Reach(DistanceQueue *queue, const Distances &bound) {
     if (queue->has_reached)
         Free(queue, queue->reached);
     MemoryContext caller = MemoryContextSwitchTo(queue->memory);
-    Copy(queue, bound, &queue->reached);
+    Copy(queue->types, queue->count, bound, &queue->reached);
     MemoryContextSwitchTo(caller);
     queue->has_reached = true;
 }
@@ -140,7 +173,7 @@ void PushRow(DistanceQueue *queue, TupleTableSlot *row, const Distances &distanc
     queued->tid = row->tts_tid;
     queued->partition = row->tts_tableOid;
     queued->distances = MakeDistances(queue->count);
-    Copy(queue, distances, &queued->distances);
+    Copy(queue->types, queue->count, distances, &queued->distances);
     pairingheap_add(queue->rows, &queued->node);
     MemoryContextSwitchTo(caller);
 }

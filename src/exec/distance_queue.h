@@ -12,10 +12,24 @@ struct Distances {
     bool *nulls;
 };
 
+// What is known of the distances of the entry just read.
+struct ToldDistances {
+    bool is_ordered;  // none that comes later is nearer; false: it may come from anywhere
+    bool is_exact;    // they are the row's own, not lower bounds of those
+    Distances bounds; // by the access method; null values: it tells none
+};
+// By an index scan that has just yielded an entry; valid until it yields the next.
+ToldDistances ToldBy(const IndexScanDesc scan);
+// A copy in the current memory context.
+ToldDistances CopyTold(const ScanPlan *plan, const ToldDistances &told);
+
 struct DistanceQueue;
 
 // For rows of the base table in a scan's tuple slot. In the current memory context.
 DistanceQueue *BeginDistanceQueue(const ScanPlan *plan, PlanState *node);
+// Whether an access method can tell bounds of the distances: it knows them as floating point
+// numbers, and tells NULL where their type is another.
+bool TakesBounds(const DistanceQueue *queue);
 // Forgets all rows.
 void ResetDistanceQueue(DistanceQueue *queue);
 

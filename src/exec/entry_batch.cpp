@@ -13,6 +13,7 @@ struct Ahead {
     bool *nulls;
     OpenLeaf *foreign;
     const NullableDatum *identity;
+    ToldDistances told;
 };
 
 // The entries of one scan, among those of the batch.
@@ -74,6 +75,8 @@ void Keep(EntryBatch *batch) {
             ahead->values[i] =
                 datumCopy(source->values[position], batch->by_value[i], batch->lengths[i]);
     }
+    if (source->by_distance)
+        ahead->told = CopyTold(source->by_distance, source->told);
     OpenLeaf *leaf =
         GetLeaf(batch->leaves, DatumGetInt32(source->values[source->table->partition_position()]));
     if (leaf && leaf->is_foreign) {
@@ -226,6 +229,7 @@ bool NextBatched(EntryBatch *batch) {
         source->values[source->needed[i]] = ahead.values[i];
         source->nulls[source->needed[i]] = ahead.nulls[i];
     }
+    source->told = ahead.told;
     batch->foreign = ahead.foreign;
     batch->row =
         ahead.foreign ? FindShardRow(batch->shards, ahead.foreign, ahead.identity) : nullptr;

@@ -119,11 +119,12 @@ void StartPart(EntrySource *source) {
         return;
     }
     if (!part->scan) {
-        part->scan =
-            compat::BeginIndexScan(part->rel, part->index, source->snapshot, source->key_count);
+        part->scan = compat::BeginIndexScan(part->rel, part->index, source->snapshot,
+                                            source->key_count, source->distance_count);
         part->scan->xs_want_itup = source->index_only;
     }
-    index_rescan(part->scan, source->keys, source->key_count, nullptr, 0);
+    index_rescan(part->scan, source->keys, source->key_count, source->distances,
+                 source->distance_count);
 }
 
 // The next entry of a part, from the B-tree alone where the heap page is known to be visible.
@@ -149,14 +150,18 @@ bool ReadFromIndex(EntrySource *source, EntryPart *part) {
     return false;
 }
 
-bool ReadFromHeap(EntrySource *source, EntryPart *part) {
-    if (!index_getnext_slot(part->scan, source->direction, part->slot))
-        return false;
-    CHECK_FOR_INTERRUPTS();
+void TakeFromSlot(EntrySource *source, const EntryPart *part) {
     source->heap_fetches++;
     for (int i = 0; i < source->needed_count; i++)
         source->values[source->needed[i]] =
             slot_getattr(part->slot, part->columns[i], &source->nulls[source->needed[i]]);
+}
+
+bool ReadFromHeap(EntrySource *source, EntryPart *part) {
+    if (!index_getnext_slot(part->scan, source->direction, part->slot))
+        return false;
+    CHECK_FOR_INTERRUPTS();
+    TakeFromSlot(source, part);
     return true;
 }
 
@@ -181,11 +186,19 @@ bool ReadFromBitmap(EntrySource *source, EntryPart *part) {
     bool recheck;
     while (NextBitmapTuple(part->bitmap, *source->bitmap_keys, part->slot, &recheck)) {
         CHECK_FOR_INTERRUPTS();
-        source->heap_fetches++;
-        for (int i = 0; i < source->needed_count; i++)
-            source->values[source->needed[i]] =
-                slot_getattr(part->slot, part->columns[i], &source->nulls[source->needed[i]]);
+        TakeFromSlot(source, part);
         if (!recheck || PassesFilter(source))
+            return true;
+        source->entries_removed++;
+    }
+    return false;
+}
+
+// The same of one that comes by its distance.
+bool ReadByDistance(EntrySource *source, EntryPart *part) {
+    while (ReadFromHeap(source, part)) {
+        source->told = ToldBy(part->scan);
+        if (!part->scan->xs_recheck || PassesFilter(source))
             return true;
         source->entries_removed++;
     }
@@ -195,6 +208,8 @@ bool ReadFromBitmap(EntrySource *source, EntryPart *part) {
 bool ReadFromPart(EntrySource *source, EntryPart *part) {
     if (source->by_bitmap)
         return ReadFromBitmap(source, part);
+    if (source->by_distance)
+        return ReadByDistance(source, part);
     return source->index_only ? ReadFromIndex(source, part) : ReadFromHeap(source, part);
 }
 
@@ -206,6 +221,11 @@ void PrepareKeys(EntrySource *source) {
                            &source->key_count, &source->runtime_keys, &source->runtime_key_count,
                            bitmap ? &bitmap->arrays : nullptr,
                            bitmap ? &bitmap->array_count : nullptr);
+    if (source->by_distance)
+        ExecIndexBuildScanKeys(source->node, source->index,
+                               DistancesOverIndex(source->by_distance, source->index), true,
+                               &source->distances, &source->distance_count, &source->runtime_keys,
+                               &source->runtime_key_count, nullptr, nullptr);
     if (source->runtime_key_count > 0 || (bitmap && bitmap->array_count > 0)) {
         ExprContext *own = source->node->ps_ExprContext;
         ExecAssignExprContext(source->node->state, source->node);
@@ -372,8 +392,8 @@ void FetchBatch(EntrySource *source) {
     if (SPI_connect() != SPI_OK_CONNECT)
         elog(ERROR, "SPI_connect failed");
     if (!source->is_recomputing) {
-        Oid order =
-            source->plan->is_owner_index && !source->by_bitmap ? source->plan->index : InvalidOid;
+        bool is_btree = source->index->rd_rel->relam == BTREE_AM_OID;
+        Oid order = source->plan->is_owner_index && is_btree ? source->plan->index : InvalidOid;
         *scan =
             BeginRecomputation(source->table, source->direction == BackwardScanDirection, order);
         source->is_recomputing = true;
@@ -421,19 +441,22 @@ void BeginEntrySource(EntrySource *source, const IndexTable *table, const Source
                .node = node,
                .snapshot = node->state->es_snapshot,
                .memory = CurrentMemoryContext,
-               .is_ordered = needs.is_ordered,
+               .by_distance = needs.by_distance,
+               .is_ordered = needs.is_ordered && !needs.by_distance,
                .is_read = needs.lock == AccessShareLock};
     // A recomputed entry comes with two more columns, in jsonb.
     source->values = palloc0_array(Datum, table->column_count + 2);
     source->nulls = palloc0_array(bool, table->column_count + 2);
     source->rel = table_open(plan->index_table, AccessShareLock);
     source->index = index_open(plan->index, AccessShareLock);
-    source->by_bitmap = plan->is_owner_index && source->index->rd_rel->relam != BTREE_AM_OID;
+    source->by_bitmap = plan->is_owner_index && source->index->rd_rel->relam != BTREE_AM_OID &&
+                        !source->by_distance;
     source->recompute = !ShowsBase(table, source->snapshot);
     if (!source->recompute && OidIsValid(table->queue) && (needs.is_final || !ReadsEventually()))
         PrepareOverlay(source, needs);
     bool is_remote = table->on_servers && !source->recompute;
-    if (source->recompute || source->by_bitmap || source->overlay || is_remote)
+    if (source->recompute || source->by_bitmap || source->by_distance || source->overlay ||
+        is_remote)
         PrepareFilter(source);
     Bitmapset *read = bms_union(needs.positions, source->filtered);
     if (source->overlay)
@@ -522,7 +545,8 @@ bool ReadFromOverlay(EntrySource *source) {
     return true;
 }
 
-// Stored and queued entries, in the order of the index where that matters.
+// Stored and queued entries, in the order of the index where that matters. By distance queued ones
+// come first, in any order, which is told.
 bool ReadMerged(EntrySource *source) {
     Overlay *overlay = source->overlay;
     if (!source->is_ordered)
@@ -557,6 +581,7 @@ bool ReadRemote(EntrySource *source) {
 
 bool ReadEntry(EntrySource *source) {
     Assert(source->table);
+    source->told = {};
     bool found = source->recompute ? Recompute(source)
                  : source->remote  ? ReadRemote(source)
                  : source->overlay ? ReadMerged(source)

@@ -2,6 +2,7 @@
 // not show what the snapshot sees, the base table itself.
 #pragma once
 
+#include "exec/distance_queue.h"
 #include "exec/entry_scan.h"
 #include "exec/scan_plan.h"
 
@@ -32,6 +33,10 @@ struct EntrySource {
     bool index_only; // what is needed is in the index, a B-tree
     ScanKey keys;
     int key_count;
+    const ScanPlan *by_distance; // whose distances entries come by; null: they do not
+    ScanKey distances;
+    int distance_count;
+    ToldDistances told; // of the entry just read, where they do
     IndexRuntimeKeyInfo *runtime_keys;
     int runtime_key_count;
     ExprContext *runtime_context;
@@ -69,10 +74,11 @@ struct EntrySource {
 
 // What a scan wants of a source.
 struct EntryNeeds {
-    const Bitmapset *positions; // whose values it reads
-    bool is_ordered;            // the order of the entries matters
-    bool is_final;              // rows are not looked at: entries must be what they are
-    LOCKMODE lock;              // on partitions
+    const Bitmapset *positions;  // whose values it reads
+    bool is_ordered;             // the order of the entries matters: that of their B-tree, or
+    const ScanPlan *by_distance; // that of its distances, by which they come as far as told
+    bool is_final;               // rows are not looked at: entries must be what they are
+    LOCKMODE lock;               // on partitions
 };
 // `node` is a scan of the base table. Opens the index table; the planner or the plan cache has
 // locked it.

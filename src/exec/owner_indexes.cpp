@@ -51,11 +51,16 @@ bool Describe(OwnerIndex *owner_index, Relation rel, Relation index, const Index
     Form_pg_index form = index->rd_index;
     bool is_btree = index->rd_rel->relam == BTREE_AM_OID;
     // A partitioned index has its access method's routines, too.
-    if (!is_btree && !index->rd_indam->amgetbitmap)
+    const IndexAmRoutine *method = index->rd_indam;
+    // Each partition of an index table would begin with its own nearest.
+    bool by_distance = method->amcanorderbyop && method->amgettuple &&
+                       index->rd_rel->relkind != RELKIND_PARTITIONED_INDEX;
+    if (!is_btree && !method->amgetbitmap && !by_distance)
         return false;
     *owner_index = {.relid = RelationGetRelid(index),
                     .method = index->rd_rel->relam,
-                    .by_bitmap = !is_btree,
+                    .by_bitmap = !is_btree && method->amgetbitmap,
+                    .by_distance = by_distance,
                     .is_ordered = is_btree,
                     .key_count = form->indnkeyatts};
     owner_index->keys = palloc0_array(Expr *, form->indnkeyatts);

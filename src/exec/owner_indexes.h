@@ -10,9 +10,10 @@ namespace index_table {
 struct OwnerIndex {
     Oid relid;
     Oid method;
-    bool by_bitmap;  // read through bitmaps, whatever else the access method can do
-    bool is_ordered; // a B-tree of plain columns
-    bool has_local;  // the base table has an index of the same kind with one of the columns
+    bool by_bitmap;   // conditions are read through bitmaps, whatever else the method can do
+    bool by_distance; // it yields entries by their distances from something
+    bool is_ordered;  // a B-tree of plain columns
+    bool has_local;   // the base table has an index of the same kind with one of the columns
     int key_count;
     // Over the base table as range table index 1:
     Expr **keys;

@@ -25,7 +25,7 @@ TupleDesc BaseDescriptor(const IndexTableScan *scan) {
 
 // --- Beginning ---------------------------------------------------------------
 
-// The positions of an entry that an index has among its keys.
+// The positions of an entry that an index has among its keys, or makes keys of.
 Bitmapset *KeyPositions(const IndexTable *table, const SourcePlan *plan) {
     if (!plan->is_owner_index)
         return bms_add_range(nullptr, 0, table->key.count - 1);
@@ -33,10 +33,14 @@ Bitmapset *KeyPositions(const IndexTable *table, const SourcePlan *plan) {
     Relation rel = table_open(plan->index_table, AccessShareLock);
     Relation index = index_open(plan->index, AccessShareLock);
     const AttrNumber *stored = StoredColumns(table, rel);
+    Bitmapset *columns = nullptr;
+    pull_varattnos(reinterpret_cast<Node *>(RelationGetIndexExpressions(index)), 1, &columns);
+    for (int j = 0; j < index->rd_index->indnkeyatts; j++)
+        columns = bms_add_member(columns, index->rd_index->indkey.values[j] -
+                                              FirstLowInvalidHeapAttributeNumber);
     for (int i = 0; i < table->column_count; i++)
-        for (int j = 0; j < index->rd_index->indnkeyatts; j++)
-            if (index->rd_index->indkey.values[j] == stored[i])
-                positions = bms_add_member(positions, i);
+        if (bms_is_member(stored[i] - FirstLowInvalidHeapAttributeNumber, columns))
+            positions = bms_add_member(positions, i);
     index_close(index, NoLock);
     table_close(rel, NoLock);
     return positions;
@@ -109,6 +113,7 @@ void OpenSource(IndexTableScan *scan, ScanSource *source, const SourcePlan *plan
     BeginEntrySource(&source->entries, source->table, plan, scan->plan.direction, node,
                      {.positions = NeededPositions(scan, source),
                       .is_ordered = scan->plan.is_ordered,
+                      .by_distance = scan->plan.distances != NIL ? &scan->plan : nullptr,
                       .is_final = scan->plan.mode == ScanMode::Entries,
                       .lock = scan->plan.lock});
     if (source->entries.recompute)
@@ -662,27 +667,33 @@ TupleTableSlot *NextOfSources(IndexTableScan *scan) {
     return scan->plan.mode == ScanMode::Entries ? NextEntryAlone(scan) : NextThroughEntry(scan);
 }
 
-// Whether the row just read comes next. Where not, it is queued: what the access method tells of
-// its distance is a lower bound, or one that is queued is nearer.
-bool IsNext(IndexTableScan *scan, AddressScan *addresses, TupleTableSlot *row) {
+// What is known of where the row just read comes.
+ToldDistances ToldOf(const ScanSource *source) {
+    if (!source->addresses)
+        return source->entries.told;
+    return IsOfWhole(source->addresses) ? ToldDistances{} : ToldBy(source->addresses->scan);
+}
+
+// Whether the row just read comes next. Where not, it is queued: what is told of its distance is a
+// lower bound, or nothing, or one that is queued is nearer.
+bool IsNext(IndexTableScan *scan, const ToldDistances &told, TupleTableSlot *row) {
     DistanceQueue *queue = scan->queue;
-    IndexScanDesc tree = addresses->scan;
-    if (IsOfWhole(addresses)) {
+    if (!told.is_ordered) {
         PushRow(queue, row, Measure(queue, row));
         return false;
     }
-    Distances told = {.values = tree->xs_orderbyvals, .nulls = tree->xs_orderbynulls};
     const Distances *nearest = NearestRow(queue);
-    if (told.values && !tree->xs_recheckorderby) {
-        Reach(queue, told);
-        if (!nearest || CompareDistances(queue, told, *nearest) <= 0)
+    bool takes_bounds = told.bounds.values && TakesBounds(queue);
+    if (told.is_exact && takes_bounds) {
+        Reach(queue, told.bounds);
+        if (!nearest || CompareDistances(queue, told.bounds, *nearest) <= 0)
             return true;
-        PushRow(queue, row, told);
+        PushRow(queue, row, told.bounds);
         return false;
     }
     Distances measured = Measure(queue, row);
     // An access method that tells no distances is taken at its word.
-    Reach(queue, told.values ? told : measured);
+    Reach(queue, takes_bounds ? told.bounds : measured);
     int order = CompareDistances(queue, measured, Reached(queue));
     if (order < 0)
         elog(ERROR, "index returned rows in wrong order");
@@ -694,23 +705,25 @@ bool IsNext(IndexTableScan *scan, AddressScan *addresses, TupleTableSlot *row) {
 
 // As PostgreSQL's index scan reorders rows.
 TupleTableSlot *NextByDistance(IndexTableScan *scan) {
-    AddressScan *addresses = scan->sources[0].addresses;
+    const ScanSource *source = &scan->sources[0];
     TupleTableSlot *slot = scan->css.ss.ss_ScanTupleSlot;
     for (;;) {
         CHECK_FOR_INTERRUPTS();
         const Distances *nearest = NearestRow(scan->queue);
         if (scan->has_ended && !nearest)
             return nullptr;
-        // Rows of a partition that is read itself come in any order.
+        // Rows of a partition that is read itself come in any order. So do those that are queued
+        // for an index table: before all others, when nothing is reached.
+        bool is_between = source->addresses && IsOfWhole(source->addresses);
         if (nearest && (scan->has_ended ||
-                        (!IsOfWhole(addresses) && HasReached(scan->queue) &&
+                        (!is_between && HasReached(scan->queue) &&
                          CompareDistances(scan->queue, *nearest, Reached(scan->queue)) <= 0))) {
             PopRow(scan->queue, slot);
             return slot;
         }
         if (!NextOfSources(scan))
             scan->has_ended = true;
-        else if (IsNext(scan, addresses, slot))
+        else if (IsNext(scan, ToldOf(source), slot))
             return slot;
     }
 }

@@ -36,8 +36,8 @@ struct ScanPlan {
     List *columns;   // columns of the base table that are needed, attribute numbers; NIL: all
     List *recheck;   // what the conditions were made of, over the base table's columns
     List *implied;   // conditions that the predicate implies, where entries alone are read
-    // Rows are read by these of a global index's columns, the nearest first: expressions with the
-    // column on the left.
+    // Rows are read by these of the index's columns, the nearest first: expressions with the column
+    // on the left.
     List *distances;
     List *distance_columns;   // for each of them a list of one of the index's columns
     List *distance_operators; // that compare them

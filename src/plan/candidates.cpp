@@ -98,6 +98,8 @@ Candidate *AddCandidate(const Offering &offering, const OwnerIndex *owner_index)
                   .queue = offering.queue,
                   .owner_index = owner_index,
                   .by_bitmap = owner_index && owner_index->by_bitmap,
+                  .by_distance_only =
+                      owner_index && !owner_index->by_bitmap && owner_index->method != BTREE_AM_OID,
                   .takes_arrays = true,
                   .is_partitioned = offering.entries->rd_rel->relkind == RELKIND_PARTITIONED_TABLE,
                   .entries = offering.count};
@@ -132,6 +134,7 @@ void OfferOwnerIndex(const Offering &offering, const OwnerIndex &owner_index) {
         return;
     if (IsReady(offering.entries, index, &offering.root->glob->transientPlan)) {
         Candidate *candidate = AddCandidate(offering, &owner_index);
+        candidate->takes_arrays = index->rd_indam->amsearcharray;
         DescribeOwnerIndex(candidate, offering.rel, offering.entries, index);
         RequireRows(candidate);
     }

@@ -18,7 +18,9 @@ struct Candidate {
     const IndexTable *table;
     QueueCosts queue;
     const OwnerIndex *owner_index; // an index of the owner's; null: the B-tree over the key
-    bool by_bitmap;                // its access method tells where entries are in bitmaps
+    bool by_bitmap;                // its access method tells where entries are in bitmaps, but
+                                   // for a path by distance
+    bool by_distance_only;         // it yields entries by distance, and not otherwise
     bool takes_arrays;             // its access method looks for all elements of an array at once
     IndexOptInfo *info;  // its columns: those of the B-tree by which order is told, then the rest
     bool is_partitioned; // the index table itself: its entries come in no order

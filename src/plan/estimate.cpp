@@ -224,7 +224,8 @@ void ConsiderClauses(const Situation &situation, Costs *best) {
             continue;
         IndexPath *path = lfirst_node(IndexPath, cell);
         for (const Candidate &candidate : std::span(set->candidates, set->count)) {
-            if (candidate.info != path->indexinfo || !CanAskServers(&candidate, path))
+            if (candidate.info != path->indexinfo || candidate.by_distance_only ||
+                !CanAskServers(&candidate, path))
                 continue;
             if (path->indexclauses != NIL)
                 ConsiderRows(situation, &candidate,
@@ -689,7 +690,7 @@ bool FindsFewEntries(const Situation &situation, double *rows) {
 
 double CountFetchedRows(PlannerInfo *root, const Candidate *candidate, const IndexPath *path) {
     double share = path->indexselectivity;
-    if (candidate->owner_index && candidate->owner_index->by_bitmap && path->indexclauses != NIL) {
+    if (candidate->owner_index && candidate->by_bitmap && path->indexclauses != NIL) {
         List *clauses = NIL;
         ListCell *cell;
         foreach (cell, path->indexclauses)

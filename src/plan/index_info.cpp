@@ -244,6 +244,7 @@ void DescribeOwnerIndex(Candidate *candidate, RelOptInfo *rel, Relation entries,
     List *own = static_cast<List *>(copyObjectImpl(owner_index->predicate));
     ChangeVarNodes(reinterpret_cast<Node *>(own), 1, rel->relid, 0);
     info->indpred = list_concat(TablePredicate(table, rel->relid), own);
+    info->amcanorderbyop = owner_index->by_distance;
     info->amoptionalkey = index->rd_indam->amoptionalkey;
     info->amsearchnulls = index->rd_indam->amsearchnulls;
 }

@@ -104,6 +104,18 @@ IndexPath *WithoutArrays(PlannerInfo *root, const Candidate *candidate, IndexPat
                              false);
 }
 
+// The same rows in no order: where a query wants all of them sorting may be the better way.
+IndexPath *WithoutDistances(PlannerInfo *root, const IndexPath *path) {
+    return create_index_path(root, path->indexinfo, path->indexclauses, NIL, NIL, NIL,
+                             ForwardScanDirection, path->path.pathtype == T_IndexOnlyScan,
+                             PATH_REQ_OUTER(&path->path), 1, false);
+}
+
+// An index scan by distance reads entries one by one, whatever else its access method can do.
+bool ReadsBitmaps(const Candidate *candidate, const IndexPath *path) {
+    return candidate->by_bitmap && path->indexorderbys == NIL;
+}
+
 // What is queued is read before the first entry comes.
 void AddQueue(const Candidate *candidate, const IndexPath *path, CustomPath *custom) {
     Cost cost = CostOfQueue(candidate, LooksKeysUp(path)) * planner_units::kPerMicrosecond;
@@ -125,14 +137,14 @@ void AddServers(const Candidate *candidate, const IndexPath *path, CustomPath *c
 // What a path through a candidate costs.
 void CostScan(PlannerInfo *root, RelOptInfo *rel, const Candidate *candidate, IndexPath *path,
               CustomPath *custom) {
-    if (candidate->by_bitmap && candidate->owner_index)
+    if (ReadsBitmaps(candidate, path) && candidate->owner_index)
         CostBitmap(root, candidate, path, custom);
-    else if (candidate->by_bitmap)
+    else if (ReadsBitmaps(candidate, path))
         CostByAddress(root, rel, path, custom);
     const CandidateSet *set = GetCandidates(rel);
     if (path->path.pathtype == T_IndexScan) {
         custom->path.total_cost += CostOfFetching(root, set, candidate, path);
-        if (set->has_foreign && !candidate->by_bitmap)
+        if (set->has_foreign && !ReadsBitmaps(candidate, path))
             custom->path.total_cost =
                 Min(custom->path.total_cost, CostOfLookup(root, rel, path, 1));
         if (set->has_foreign)
@@ -148,8 +160,12 @@ void AddIndexPath(PlannerInfo *root, RelOptInfo *rel, IndexPath *path) {
         return;
     bool has_predicate = candidate->owner_index ? candidate->owner_index->predicate != NIL
                                                 : path->indexinfo->indpred != NIL;
-    if (candidate->by_bitmap && path->indexclauses == NIL && !has_predicate)
+    if (candidate->by_distance_only && path->indexorderbys == NIL)
+        return;
+    if (ReadsBitmaps(candidate, path) && path->indexclauses == NIL && !has_predicate)
         return; // all of it, in no order
+    if (path->indexorderbys != NIL && path->indexclauses != NIL)
+        AddIndexPath(root, rel, WithoutDistances(root, path));
     path = WithoutArrays(root, candidate, path);
     CustomPath *custom = Wrap(&path->path);
     if (candidate->is_partitioned)
@@ -398,7 +414,8 @@ IndexPath *GetIndexPath(const Path *path) {
         !IsA(linitial(custom->custom_private), IndexPath))
         return nullptr;
     IndexPath *index = linitial_node(IndexPath, custom->custom_private);
-    return index->path.pathtype == T_IndexScan ? index : nullptr;
+    // By distance entries of the same one may come in another order the next time.
+    return index->path.pathtype == T_IndexScan && index->indexorderbys == NIL ? index : nullptr;
 }
 
 void AddPaths(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte) {

@@ -37,7 +37,7 @@ my $version = $node->safe_psql('postgres', 'SHOW server_version_num');
 my $directory = PostgreSQL::Test::Utils::tempdir();
 my $preload = 'session_preload_libraries=index_table';
 
-my %count = map { $_ => 0 } qw(queries explained scans through global nearest only further all recomputed failing skipped rows probes failing_probes);
+my %count = map { $_ => 0 } qw(queries explained scans through global nearest nearest_entries only further all recomputed failing skipped rows probes failing_probes);
 my $failures = 0;
 
 # --- Running ------------------------------------------------------------------------
@@ -195,6 +195,7 @@ sub compare
 		$count{global}++ if $plan =~ /Global Index: /;
 		$count{nearest}++ if $plan =~ /Order By: /;
 		$count{only}++ if $plan =~ /Custom Scan \(Index Table Only/;
+		$count{nearest_entries}++ if $plan =~ /^ *Index: .*(?:\n.*Index Cond: .*)?\n *Order By: /m;
 		$count{further}++ if $plan =~ /^ *Index: /m;
 		$count{recomputed}++ if $plan =~ /Entries From: base table/;
 		$count{all}++ if $plan =~ /Custom Scan \(All Partitions/;
@@ -507,6 +508,8 @@ if ($parts{rest})
 	cmp_ok($count{only}, '>', $count{explained} / 100, 'entries alone were read');
 	cmp_ok($count{global}, '>', $count{explained} / 100, 'global indexes were read');
 	cmp_ok($count{nearest}, '>', 0, 'distances were used') if $features{pg_trgm} && $features{btree_gist};
+	# In a full run: a few of a thousand queries.
+	cmp_ok($count{nearest_entries}, '>', 0, q(distances were used through owners' indexes)) if $features{pg_trgm} && $features{btree_gist} && $total >= 5000;
 	cmp_ok($count{further}, '>', $count{explained} / 100, q(owners' indexes were used));
 }
 cmp_ok($count{failing}, '<', $count{queries} / 20, 'few queries fail');

@@ -51,6 +51,7 @@ my %index_tables = (
 	],
 	'docs/queries.md' => [
 		@of_readme,
+		describe(name => 'places_by_kind', base => 'places', key => ['b.kind'], copies => [ 'id', 'place' ], identity => 1),
 		describe(name => 'customers_by_last_name', base => 'customers', key => ['b.last_name'],
 			copies => [ 'customer_id', 'tags', 'member' ], identity => 1)
 	],
