@@ -42,6 +42,7 @@ extern "C" {
 #include "access/visibilitymap.h"
 #include "access/xact.h"
 #include "catalog/catalog.h"
+#include "catalog/catversion.h"
 #include "catalog/dependency.h"
 #include "catalog/heap.h"
 #include "catalog/index.h"
