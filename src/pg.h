@@ -219,3 +219,7 @@ extern "C" {
     PG_FUNCTION_INFO_V1(name);                                                                     \
     }                                                                                              \
     Datum name(PG_FUNCTION_ARGS)
+
+// What a trigger function returns that has no row to return. PointerGetDatum() of PostgreSQL 19 does
+// not take a nullptr.
+constexpr Datum kNoRow = 0;

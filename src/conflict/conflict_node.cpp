@@ -269,7 +269,7 @@ Datum CheckForConflicts(PG_FUNCTION_ARGS) {
     ResetExprContext(leaf->self->context);
     if (!is_inserted) {
         InstrCountTuples2(&leaf->self->modify->ps, 1);
-        return PointerGetDatum(nullptr);
+        return kNoRow;
     }
     if (is_foreign) {
         leaf->self->foreign_since = leaf->self->modify->ps.state->es_processed;

@@ -246,6 +246,16 @@ inline bool InsertIndexTuplesSpeculatively(ResultRelInfo *relinfo, TupleTableSlo
     return !conflicts;
 }
 
+// Deletes a tuple that nobody else changes, without waiting for who does.
+inline TM_Result DeleteHeapTuple(Relation rel, ItemPointer tid, CommandId cid) {
+    TM_FailureData failure;
+#if PG_RELEASED_19
+    return heap_delete(rel, tid, cid, 0, InvalidSnapshot, false, &failure);
+#else
+    return heap_delete(rel, tid, cid, InvalidSnapshot, false, &failure, false);
+#endif
+}
+
 // How many relations a plan changes, and for each the number of its range table entry.
 inline int CountChanged(const PlannedStmt *plan) {
 #if PG_RELEASED_19
@@ -792,6 +802,10 @@ inline bool SetsExpression(const AlterTableCmd *command) {
     return false;
 #endif
 }
+
+// Whether PostgreSQL looks in the index that a foreign key points at without a query of its own,
+// before which what is captured would be flushed: since 19.
+constexpr bool kForeignKeysLookDirectly = PG_RELEASED_19;
 
 // ON CONFLICT DO SELECT: since 19.
 inline bool SelectsOnConflict([[maybe_unused]] const OnConflictExpr *conflict) {
