@@ -11,7 +11,7 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-my $node = new_node('new_in_19', conf => "shared_preload_libraries = 'index_table'\n");
+my $node = new_node('new_in_19', conf => "shared_preload_libraries = 'index_table'\nwal_level = replica\nmax_wal_senders = 5\n");
 plan skip_all => 'PostgreSQL is older than 19' if $node->safe_psql('postgres', 'SHOW server_version_num') < 190000;
 
 sub tables
@@ -52,7 +52,7 @@ sub holds
 	my ($label) = @_;
 	foreach my $base ('people', 'readers')
 	{
-		my $found = qq{SELECT count(*), sum(n) FROM (SELECT (SELECT count(*) FROM $base WHERE email = 'mail' || i) + (SELECT count(*) FROM $base WHERE town = 'Town ' || i AND id > 0) + (SELECT count(*) FROM $base WHERE phone = 'p' || i) AS n FROM generate_series(0, 2100) AS i)};
+		my $found = qq{SELECT count(*), sum(n) FROM (SELECT (SELECT count(*) FROM $base WHERE email = 'mail' || i) + (SELECT count(*) FROM $base WHERE town = 'Town ' || i AND id > 0) + (SELECT count(*) FROM $base WHERE phone = 'p' || i) AS n FROM generate_series(0, 2100, 35) AS i)};
 		is($node->safe_psql('postgres', "SET index_table.enable_scan = force; $found"),
 			$node->safe_psql('postgres', "SET index_table.enable_scan = off; $found"), "$label: rows of $base are found");
 		like(sqlstate($node, 'postgres', "INSERT INTO $base SELECT 999 + 1000 * (id / 1000), email FROM $base WHERE id IN (5, 1005) AND email IS NOT NULL"), qr/^23505.*"(${base}_by_email_key|${base}_\w+_pkey)"/, "$label: keys of $base are unique");
@@ -75,13 +75,13 @@ sub file_of
 my $changes = q{DELETE FROM BASE WHERE id % 10 = 3; INSERT INTO BASE SELECT i, 'mail' || i, 'Town ' || i % 50, 'p' || i, '{x}' FROM generate_series(3, 1999, 10) AS i;
 	UPDATE BASE SET town = 'Town 7', phone = 'p' || id WHERE id % 100 = 8; UPDATE BASE SET email = 'mail' || id WHERE id % 7 = 1};
 foreach my $command ('REPACK people_low', 'REPACK people_high USING INDEX people_high_pkey', 'REPACK people', 'REPACK readers_low', 'REPACK (ANALYZE) readers_high USING INDEX readers_high_pkey', 'REPACK readers',
-	'VACUUM FULL readers_low', 'REPACK people_by_email', 'REPACK people_by_town', 'REPACK people_in_two', 'REPACK people_in_two_p1', 'REPACK (VERBOSE) people_by_tag', 'REPACK')
+	'VACUUM FULL readers_low', 'REPACK people_by_email', 'REPACK people_by_town', 'REPACK people_in_two', 'REPACK people_in_two_p1', 'REPACK people_by_tag', 'REPACK')
 {
 	(my $changed = $changes) =~ s/BASE/people/g;
 	$node->safe_psql('postgres', $changed);
 	($changed = $changes) =~ s/BASE/readers/g;
 	$node->safe_psql('postgres', $changed);
-	is(sqlstate($node, 'postgres', $command) =~ s/INFO:.*//sr, '', $command);
+	is(sqlstate($node, 'postgres', $command), '', $command);
 	holds($command);
 }
 
