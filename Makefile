@@ -4,7 +4,7 @@
 #   make install        install into that server
 #   make test           every suite on a throw-away server (installs what is missing)
 #   make test PG_SOURCE=DIR  on a server built with assertions from PostgreSQL's source tree
-#   make matrix         every suite on PostgreSQL 15, 17 and 18, in chroots (root; see test/matrix)
+#   make matrix         every suite on PostgreSQL 15, 17, 18 and 19, in chroots (root; see test/matrix)
 #   make demo           the tour (KEEP=1 leaves its server running, MOVIES=FILE loads films)
 #   make demo SHARDS=4  the tour of index tables over partitions on other servers
 #   make lint           format and structure checks

@@ -141,7 +141,9 @@ INSERT INTO light VALUES (1, 1), (2, 2);
 CREATE TABLE light_3 PARTITION OF light FOR VALUES IN (3);
 -- The index table itself hash-partitioned by its first key column.
 SELECT index_table.create('people', 'town, last_name', name => 'towns', partitions => 3);
-\d+ towns
+\d towns
+SELECT inhrelid::regclass AS partition, pg_get_expr(relpartbound, oid) AS bound
+  FROM pg_inherits JOIN pg_class ON oid = inhrelid WHERE inhparent = 'towns'::regclass ORDER BY 1;
 \d towns_p0
 SELECT count(*) = (SELECT count(*) FROM people), count(DISTINCT tableoid) FROM towns;
 SELECT index_table.create('people', 'phone', is_unique => true, name => 'phones', partitions => 1, tablespace => 'pg_default');

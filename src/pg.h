@@ -42,6 +42,7 @@ extern "C" {
 #include "access/visibilitymap.h"
 #include "access/xact.h"
 #include "catalog/catalog.h"
+#include "catalog/catversion.h"
 #include "catalog/dependency.h"
 #include "catalog/heap.h"
 #include "catalog/index.h"
@@ -218,3 +219,7 @@ extern "C" {
     PG_FUNCTION_INFO_V1(name);                                                                     \
     }                                                                                              \
     Datum name(PG_FUNCTION_ARGS)
+
+// What a trigger function returns that has no row to return. PointerGetDatum() of PostgreSQL 19 does
+// not take a nullptr.
+constexpr Datum kNoRow = 0;

@@ -301,7 +301,7 @@ copy_tree() {
 build_in() {
     local dir=$1
     shift
-    run make -s -C "$dir" -j "$(nproc)" PG_CONFIG="$PG_CONFIG" FAULTS="${FAULTS:-}" "$@"
+    run make -s -C "$dir" -j "$(nproc)" PG_CONFIG="$PG_CONFIG" FAULTS="${FAULTS:-}" ${CXX:+CXX="$CXX"} "$@"
 }
 
 # A private installation of the server with the extension in it, so that nothing is

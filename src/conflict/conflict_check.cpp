@@ -22,7 +22,7 @@ namespace {
 // Whether the statement changes rows of the table in more ways than one, or runs inside another
 // that does: then index tables may not show yet what has become of a row.
 bool ChangesElsewhere(const EState *estate, Oid base) {
-    return list_length(estate->es_plannedstmt->resultRelations) > 1 ||
+    return compat::CountChanged(estate->es_plannedstmt) > 1 ||
            IsBeingChanged(base, estate->es_output_cid);
 }
 
@@ -55,7 +55,7 @@ void Seek(ConflictCheck *check, LeafReader *reader, OpenLeaf *leaf, TupleTableSl
     if (!leaf->index && leaf->table_scan->rs_snapshot != &check->dirty) {
         MemoryContext caller = MemoryContextSwitchTo(reader->memory);
         table_endscan(leaf->table_scan);
-        leaf->table_scan = table_beginscan(leaf->rel, &check->dirty, 0, nullptr);
+        leaf->table_scan = compat::BeginTableScan(leaf->rel, &check->dirty);
         MemoryContextSwitchTo(caller);
     }
     reader->snapshot = &check->dirty;

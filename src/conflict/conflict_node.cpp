@@ -269,7 +269,7 @@ Datum CheckForConflicts(PG_FUNCTION_ARGS) {
     ResetExprContext(leaf->self->context);
     if (!is_inserted) {
         InstrCountTuples2(&leaf->self->modify->ps, 1);
-        return PointerGetDatum(nullptr);
+        return kNoRow;
     }
     if (is_foreign) {
         leaf->self->foreign_since = leaf->self->modify->ps.state->es_processed;
@@ -341,12 +341,7 @@ void AddTrigger(ResultRelInfo *relinfo, CheckedLeaf *leaf, MemoryContext memory)
     functions[count].fn_extra = leaf;
     relinfo->ri_TrigFunctions = functions;
 
-    if (relinfo->ri_TrigInstrument) {
-        EState *estate = leaf->self->modify->ps.state;
-        Instrumentation *instruments = InstrAlloc(count + 1, estate->es_instrument, false);
-        memcpy(instruments, relinfo->ri_TrigInstrument, sizeof(Instrumentation) * count);
-        relinfo->ri_TrigInstrument = instruments;
-    }
+    compat::AddTriggerInstrument(relinfo, count + 1, leaf->self->modify->ps.state->es_instrument);
 }
 
 // PostgreSQL checks whether a row that it has routed belongs to its partition if triggers may have

@@ -7,6 +7,11 @@
 #error "index_table supports PostgreSQL 15 to 19"
 #endif
 
+// PostgreSQL 19 as released, or about to be; while it was developed it was more like 18, but for
+// ALTER TABLE … MERGE PARTITIONS and SPLIT PARTITION, which were taken back.
+#define PG_RELEASED_19 (PG_VERSION_NUM >= 190000 && CATALOG_VERSION_NO >= 202610000)
+#define PG_HAS_REARRANGING (PG_VERSION_NUM >= 190000 && !PG_RELEASED_19)
+
 namespace index_table::compat {
 
 // Maps the columns of `out` to those of `in` by name; null where the layouts are alike.
@@ -128,8 +133,13 @@ inline TM_Result UpdateTuple(Relation rel, ItemPointer tid, TupleTableSlot *slot
     LockTupleMode lock_mode;
 #if PG_VERSION_NUM >= 160000
     TU_UpdateIndexes update_indexes = TU_None;
+#if PG_RELEASED_19
+    TM_Result result = table_tuple_update(rel, tid, slot, cid, 0, SnapshotSelf, InvalidSnapshot,
+                                          true, failure, &lock_mode, &update_indexes);
+#else
     TM_Result result = table_tuple_update(rel, tid, slot, cid, SnapshotSelf, InvalidSnapshot, true,
                                           failure, &lock_mode, &update_indexes);
+#endif
     *stale = update_indexes == TU_All           ? StaleIndexes::All
              : update_indexes == TU_Summarizing ? StaleIndexes::Summarizing
                                                 : StaleIndexes::None;
@@ -184,7 +194,7 @@ inline List *UpdateIndexTuples(ResultRelInfo *relinfo, TupleTableSlot *slot, ESt
     if (stale == StaleIndexes::None)
         return NIL;
 #if PG_VERSION_NUM >= 190000
-    bits32 flags = EIIT_IS_UPDATE;
+    uint32 flags = EIIT_IS_UPDATE;
     if (may_violate)
         flags |= EIIT_NO_DUPE_ERROR;
     if (stale == StaleIndexes::Summarizing)
@@ -195,6 +205,16 @@ inline List *UpdateIndexTuples(ResultRelInfo *relinfo, TupleTableSlot *slot, ESt
                                  stale == StaleIndexes::Summarizing);
 #else
     return ExecInsertIndexTuples(relinfo, slot, estate, true, may_violate, nullptr, NIL);
+#endif
+}
+
+// Deletes the tuple at `tid`, whatever a snapshot would say of it; `failure` counts if that fails.
+inline TM_Result DeleteTuple(Relation rel, ItemPointer tid, CommandId cid,
+                             TM_FailureData *failure) {
+#if PG_RELEASED_19
+    return table_tuple_delete(rel, tid, cid, 0, SnapshotSelf, InvalidSnapshot, true, failure);
+#else
+    return table_tuple_delete(rel, tid, cid, SnapshotSelf, InvalidSnapshot, true, failure, false);
 #endif
 }
 
@@ -224,6 +244,50 @@ inline bool InsertIndexTuplesSpeculatively(ResultRelInfo *relinfo, TupleTableSlo
     ExecInsertIndexTuples(relinfo, slot, estate, false, true, &conflicts, NIL);
 #endif
     return !conflicts;
+}
+
+// Deletes a tuple that nobody else changes, without waiting for who does.
+inline TM_Result DeleteHeapTuple(Relation rel, ItemPointer tid, CommandId cid) {
+    TM_FailureData failure;
+#if PG_RELEASED_19
+    return heap_delete(rel, tid, cid, 0, InvalidSnapshot, false, &failure);
+#else
+    return heap_delete(rel, tid, cid, InvalidSnapshot, false, &failure, false);
+#endif
+}
+
+// How many relations a plan changes, and for each the number of its range table entry.
+inline int CountChanged(const PlannedStmt *plan) {
+#if PG_RELEASED_19
+    return bms_num_members(plan->resultRelationRelids);
+#else
+    return list_length(plan->resultRelations);
+#endif
+}
+
+template <typename Look>
+void ForEachChanged(const PlannedStmt *plan, Look look) {
+#if PG_RELEASED_19
+    for (int rti = -1; (rti = bms_next_member(plan->resultRelationRelids, rti)) >= 0;)
+        look(rti);
+#else
+    ListCell *cell;
+    foreach (cell, plan->resultRelations)
+        look(lfirst_int(cell));
+#endif
+}
+
+// One more for the last of so many triggers of a relation, where EXPLAIN ANALYZE looks at them.
+inline void AddTriggerInstrument(ResultRelInfo *relinfo, int count, int options) {
+    if (!relinfo->ri_TrigInstrument)
+        return;
+#if PG_RELEASED_19
+    auto *instruments = InstrAllocTrigger(count, options);
+#else
+    auto *instruments = InstrAlloc(count, options, false);
+#endif
+    std::copy_n(relinfo->ri_TrigInstrument, count - 1, instruments);
+    relinfo->ri_TrigInstrument = instruments;
 }
 
 // expression_tree_walker and _mutator for callbacks of any context type. Before 16 they are
@@ -739,6 +803,10 @@ inline bool SetsExpression(const AlterTableCmd *command) {
 #endif
 }
 
+// Whether PostgreSQL looks in the index that a foreign key points at without a query of its own,
+// before which what is captured would be flushed: since 19.
+constexpr bool kForeignKeysLookDirectly = PG_RELEASED_19;
+
 // ON CONFLICT DO SELECT: since 19.
 inline bool SelectsOnConflict([[maybe_unused]] const OnConflictExpr *conflict) {
 #if PG_VERSION_NUM >= 190000
@@ -749,10 +817,10 @@ inline bool SelectsOnConflict([[maybe_unused]] const OnConflictExpr *conflict) {
 }
 
 // The partitions that MERGE PARTITIONS and SPLIT PARTITION make, and those that they take the rows
-// of and drop: lists of RangeVars; NIL for other commands. Since 19.
-inline List *NewPartitions(const AlterTableCmd *command) {
+// of and drop: lists of RangeVars; NIL for other commands. No release has these yet.
+inline List *NewPartitions([[maybe_unused]] const AlterTableCmd *command) {
     List *names = NIL;
-#if PG_VERSION_NUM >= 190000
+#if PG_HAS_REARRANGING
     if (command->subtype == AT_MergePartitions)
         names = list_make1(castNode(PartitionCmd, command->def)->name);
     if (command->subtype == AT_SplitPartition) {
@@ -764,8 +832,8 @@ inline List *NewPartitions(const AlterTableCmd *command) {
     return names;
 }
 
-inline List *ReplacedPartitions(const AlterTableCmd *command) {
-#if PG_VERSION_NUM >= 190000
+inline List *ReplacedPartitions([[maybe_unused]] const AlterTableCmd *command) {
+#if PG_HAS_REARRANGING
     if (command->subtype == AT_MergePartitions)
         return castNode(PartitionCmd, command->def)->partlist;
     if (command->subtype == AT_SplitPartition)
@@ -791,9 +859,38 @@ inline int DecodeBase64(const char *text, int length, char *bytes, int room) {
 #endif
 }
 
+// Scans of a table, and of rows that entries of an index lead to. Since 19 they may be told what
+// they are for.
+inline TableScanDesc BeginTableScan(Relation rel, Snapshot snapshot) {
+#if PG_RELEASED_19
+    return table_beginscan(rel, snapshot, 0, nullptr, SO_NONE);
+#else
+    return table_beginscan(rel, snapshot, 0, nullptr);
+#endif
+}
+
+inline TableScanDesc BeginTidRangeScan(Relation rel, Snapshot snapshot, ItemPointer first,
+                                       ItemPointer last) {
+#if PG_RELEASED_19
+    return table_beginscan_tidrange(rel, snapshot, first, last, SO_NONE);
+#else
+    return table_beginscan_tidrange(rel, snapshot, first, last);
+#endif
+}
+
+inline IndexFetchTableData *BeginFetch(Relation rel) {
+#if PG_RELEASED_19
+    return table_index_fetch_begin(rel, SO_NONE);
+#else
+    return table_index_fetch_begin(rel);
+#endif
+}
+
 inline IndexScanDesc BeginIndexScan(Relation rel, Relation index, Snapshot snapshot, int keys,
                                     int orderings = 0) {
-#if PG_VERSION_NUM >= 180000
+#if PG_RELEASED_19
+    return index_beginscan(rel, index, snapshot, nullptr, keys, orderings, SO_NONE);
+#elif PG_VERSION_NUM >= 180000
     return index_beginscan(rel, index, snapshot, nullptr, keys, orderings);
 #else
     return index_beginscan(rel, index, snapshot, keys, orderings);
@@ -994,7 +1091,11 @@ inline void WriteFirstPage(Oid tablespace, uint32 number, Page page) {
 #endif
     if (XLogIsNeeded())
         log_newpage(&file, MAIN_FORKNUM, 0, page, true);
+#if PG_RELEASED_19
+    PageSetChecksum(page, 0);
+#else
     PageSetChecksumInplace(page, 0);
+#endif
     smgrextend(smgr, MAIN_FORKNUM, 0, page, false);
     smgrimmedsync(smgr, MAIN_FORKNUM);
 }
@@ -1021,6 +1122,18 @@ inline void SetFileMaker(TableAmRoutine *routine, FileMaker maker) {
 inline void SetHeap([[maybe_unused]] IndexVacuumInfo *info, [[maybe_unused]] Relation heap) {
 #if PG_VERSION_NUM >= 160000
     info->heaprel = heap;
+#endif
+}
+
+// What the handler of an access method returns of a routine that is there for good: before 19
+// PostgreSQL frees it.
+inline const IndexAmRoutine *HandOut(const IndexAmRoutine &routine) {
+#if PG_VERSION_NUM >= 190000
+    return &routine;
+#else
+    IndexAmRoutine *copy = palloc_object(IndexAmRoutine);
+    *copy = routine;
+    return copy;
 #endif
 }
 
@@ -1164,7 +1277,7 @@ inline bool GetSortedInt64(Tuplesortstate *sort, int64 *value) {
 // operator classes, as pg_attribute has them.
 inline Oid CreateIndex(Relation table, const char *name, IndexInfo *info, List *columns, Oid method,
                        Oid tablespace, Oid *collations, Oid *classes, Datum *parameters,
-                       int16 *options, Datum storage, bits16 flags) {
+                       int16 *options, Datum storage, uint16 flags) {
 #if PG_VERSION_NUM >= 170000
     return index_create(table, name, InvalidOid, InvalidOid, InvalidOid, InvalidOid, info, columns,
                         method, tablespace, collations, classes, parameters, options, nullptr,

@@ -145,12 +145,12 @@ SQL_FUNCTION(index_table_queue_changes) {
         RaiseFiredWrongly("index_table.queue_changes()", "AFTER");
     const QueuedRelation *relation = FindQueuedRelation(trigger->tg_relation);
     if (!relation || relation->count == 0)
-        return PointerGetDatum(nullptr);
+        return kNoRow;
     Statement statement = Begin(relation);
     if (TRIGGER_FIRED_FOR_ROW(trigger->tg_event))
         EnqueueTriggerRow(trigger, &statement);
     else
         EnqueueStatement(trigger, &statement);
     End(&statement);
-    return PointerGetDatum(nullptr);
+    return kNoRow;
 }

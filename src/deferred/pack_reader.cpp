@@ -103,7 +103,7 @@ bool NextPart(PackScan *scan) {
             if (scan->known.empty())
                 continue;
         } else
-            scan->scan = table_beginscan(part, reader->snapshot, 0, nullptr);
+            scan->scan = compat::BeginTableScan(part, reader->snapshot);
         scan->pack = {.part = scan->part, .slot = table_slot_create(part, nullptr)};
         return true;
     }

@@ -96,7 +96,7 @@ void Reread(AddressScan *scan, Oid late) {
 void ReadWhole(AddressScan *scan, AddressedLeaf *leaf) {
     Assert(!scan->whole);
     MemoryContext caller = MemoryContextSwitchTo(scan->memory);
-    scan->whole_scan = table_beginscan(leaf->rel, scan->viewer.snapshot, 0, nullptr);
+    scan->whole_scan = compat::BeginTableScan(leaf->rel, scan->viewer.snapshot);
     MemoryContextSwitchTo(caller);
     scan->whole = leaf;
     leaf->is_whole = true;

@@ -54,7 +54,7 @@ EntryBitmap *BeginEntryBitmap(Relation rel, Relation index, Snapshot snapshot, i
     reader->rel = rel;
     reader->snapshot = snapshot;
     reader->scan = compat::BeginBitmapScan(index, snapshot, key_count);
-    reader->fetch = table_index_fetch_begin(rel);
+    reader->fetch = compat::BeginFetch(rel);
     return reader;
 }
 

@@ -94,7 +94,7 @@ void OpenPartition(LeafReader *reader, OpenLeaf *leaf) {
         return;
     leaf->index = ChooseIndex(reader, leaf);
     if (!leaf->index)
-        leaf->table_scan = table_beginscan(rel, reader->snapshot, 0, nullptr);
+        leaf->table_scan = compat::BeginTableScan(rel, reader->snapshot);
 }
 
 } // namespace

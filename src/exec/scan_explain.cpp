@@ -109,7 +109,7 @@ void ExplainBlocks(uint64 exact, uint64 lossy, ExplainState *es) {
 
 // As PostgreSQL does of its own scans.
 void ExplainRechecks(PlanState *node, ExplainState *es) {
-    const Instrumentation *seen = node->instrument;
+    const auto *seen = node->instrument;
     if (seen && (seen->nfiltered2 > 0 || es->format != EXPLAIN_FORMAT_TEXT))
         ExplainPropertyFloat("Rows Removed by Index Recheck", nullptr,
                              seen->nloops > 0 ? seen->nfiltered2 / seen->nloops : 0, 0, es);

@@ -624,7 +624,7 @@ void OpenLeafScan(IndexTableScan *scan) {
                                           RelationGetRelid(scan->leaf));
         return;
     }
-    scan->leaf_scan = table_beginscan(scan->leaf, scan->css.ss.ps.state->es_snapshot, 0, nullptr);
+    scan->leaf_scan = compat::BeginTableScan(scan->leaf, scan->css.ss.ps.state->es_snapshot);
     scan->leaf_slot = table_slot_create(scan->leaf, nullptr);
     scan->leaf_map = compat::MapColumnsByName(RelationGetDescr(scan->leaf), BaseDescriptor(scan));
 }

@@ -111,7 +111,7 @@ AddressedPartition *OpenAddressedChild(Relation storage, Relation heap, Relation
     opened->heap = heap;
     opened->child = child;
     opened->generations = BeginGenerations(child, storage);
-    opened->fetch = table_index_fetch_begin(heap);
+    opened->fetch = compat::BeginFetch(heap);
     opened->visibility = InvalidBuffer;
     return opened;
 }

@@ -476,7 +476,9 @@ int64 EnterSeenRows(Relation heap, Relation child, Snapshot snapshot, int64 rows
 using namespace index_table;
 
 SQL_FUNCTION(index_table_global_handler) {
-    IndexAmRoutine *method = makeNode(IndexAmRoutine);
+    static constinit IndexAmRoutine routine = {};
+    IndexAmRoutine *method = &routine;
+    method->type = T_IndexAmRoutine;
     method->amstrategies = BTMaxStrategyNumber;
     method->amsupport = kMirrorFunctions;
     method->amoptsprocnum = kParametersInMirror;
@@ -498,5 +500,5 @@ SQL_FUNCTION(index_table_global_handler) {
     method->ambeginscan = BeginScan;
     method->amrescan = Rescan;
     method->amendscan = EndScan;
-    PG_RETURN_POINTER(method);
+    PG_RETURN_POINTER(compat::HandOut(routine));
 }

@@ -126,7 +126,7 @@ void GiveExtentsAhead(Relation storage) {
 }
 
 // `flags`: INDEX_CREATE_INVALID, or none.
-void MakeTree(Relation root, Oid storage_oid, bits16 flags = 0) {
+void MakeTree(Relation root, Oid storage_oid, uint16 flags = 0) {
     FAULT_POINT("storage.make_tree");
     Relation storage = relation_open(storage_oid, AccessExclusiveLock);
     if (!(flags & INDEX_CREATE_INVALID))

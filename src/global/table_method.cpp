@@ -109,7 +109,8 @@ struct Fetch {
     TupleTableSlot *slot;
 };
 
-IndexFetchTableData *BeginFetch(Relation rel) {
+template <typename... Flags> // since PostgreSQL 19
+IndexFetchTableData *BeginFetch(Relation rel, Flags...) {
     Fetch *fetch = palloc0_object(Fetch);
     fetch->base.rel = rel;
     return &fetch->base;
@@ -618,8 +619,8 @@ void CopyFile(Relation rel, const compat::FileLocator *) {
     RaiseNotCopied(rel);
 }
 
-void CopyRows(Relation rel, Relation, Relation, bool, TransactionId, TransactionId *, MultiXactId *,
-              double *, double *, double *) {
+template <typename... Rest> // since PostgreSQL 19 with a snapshot
+void CopyRows(Relation rel, Relation, Relation, bool, TransactionId, Rest...) {
     RaiseNotCopied(rel);
 }
 

@@ -117,7 +117,7 @@ LogReader BeginReadingLog(const IndexTable *table, Snapshot snapshot) {
     reader.values = static_cast<Datum *>(palloc(sizeof(Datum) * table->column_count));
     reader.nulls = static_cast<bool *>(palloc(table->column_count));
     reader.slot = table_slot_create(reader.rel, nullptr);
-    reader.scan = table_beginscan(reader.rel, snapshot, 0, nullptr);
+    reader.scan = compat::BeginTableScan(reader.rel, snapshot);
     return reader;
 }
 

@@ -157,5 +157,5 @@ SQL_FUNCTION(index_table_guard) {
                  errhint("index_table.verify() tells whether it is right, index_table.repair() "
                          "mends it, index_table.drop() drops it."),
                  errtable(rel)));
-    PG_RETURN_POINTER(nullptr);
+    return kNoRow;
 }

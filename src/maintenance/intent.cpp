@@ -128,8 +128,7 @@ void InsertDeleted(Relation rel, Datum *values, bool *nulls) {
     HeapTuple tuple = heap_form_tuple(RelationGetDescr(rel), values, nulls);
     CommandId command = GetCurrentCommandId(true);
     heap_insert(rel, tuple, command, HEAP_INSERT_FROZEN | HEAP_INSERT_NO_LOGICAL, nullptr);
-    TM_FailureData failure;
-    if (heap_delete(rel, &tuple->t_self, command, InvalidSnapshot, false, &failure, false) != TM_Ok)
+    if (compat::DeleteHeapTuple(rel, &tuple->t_self, command) != TM_Ok)
         elog(ERROR, "an intent was changed by somebody else");
     heap_freetuple(tuple);
 }

@@ -13,6 +13,7 @@
 #include "maintenance/remote_entries.h"
 #include "maintenance/speculative_entry.h"
 #include "maintenance/statements.h"
+#include "maintenance/target_plan.h"
 
 namespace index_table {
 namespace {
@@ -36,6 +37,7 @@ struct Capture {
     EntryValues *entries; // by attribute number of the index table
     ForeignGuard *guard;  // null: not a foreign table, or no partition
     bool needs_intent;
+    bool flushes_each; // row, at once
     MemoryContext memory;
 };
 
@@ -81,6 +83,23 @@ bool NeedsIntent(const Leaf *leaf) {
                        });
 }
 
+// Whether one of a leaf's index tables is looked at by foreign keys in the middle of the statement.
+bool AreLookedAtDirectly(const Leaf *leaf) {
+    if (!compat::kForeignKeysLookDirectly)
+        return false;
+    for (const LeafTable &table : std::span(leaf->tables, leaf->table_count)) {
+        Relation rel = table.table->options.is_unique
+                           ? try_relation_open(table.table->relid, RowExclusiveLock)
+                           : nullptr;
+        bool found = rel && IsLookedAtDirectly(rel);
+        if (rel)
+            relation_close(rel, NoLock);
+        if (found)
+            return true;
+    }
+    return false;
+}
+
 // `cached` is the caller's, made in `parent` and kept there from one call to the next.
 Capture *PrepareCapture(Relation rel, void **cached, MemoryContext parent) {
     Capture *capture = static_cast<Capture *>(*cached);
@@ -108,6 +127,7 @@ Capture *PrepareCapture(Relation rel, void **cached, MemoryContext parent) {
         RememberWrittenPartition(leaf->partition_id);
         capture->guard = leaf->is_foreign ? MakeForeignGuard(rel) : nullptr;
         capture->needs_intent = NeedsIntent(leaf);
+        capture->flushes_each = AreLookedAtDirectly(leaf);
         int count = leaf->table_count;
         capture->makers = static_cast<EntryMaker **>(palloc(sizeof(EntryMaker *) * count));
         capture->entries = static_cast<EntryValues *>(palloc(sizeof(EntryValues) * count));
@@ -171,7 +191,8 @@ void CaptureRow(Capture *capture, int i, TupleTableSlot *row, ChangeKind kind, C
     });
 }
 
-// Captures a change for every index table that it concerns. Returns whether a buffer is full.
+// Captures a change for every index table that it concerns. Returns whether it is to be flushed: a
+// buffer is full, or others will look for it.
 bool CaptureChange(Capture *capture, const RowChange &change) {
     const Leaf *leaf = capture->leaf;
     TupleTableSlot *before = change.before, *after = change.after;
@@ -194,7 +215,7 @@ bool CaptureChange(Capture *capture, const RowChange &change) {
     }
     CommandId command = CommandOf(change);
     bool moves_away = IsMovingAway(change);
-    bool full = false;
+    bool full = capture->flushes_each;
     for (int i = 0; i < leaf->table_count; i++) {
         const LeafTable &table = leaf->tables[i];
         if (LearnsFromQueue(leaf, table.table))
@@ -258,11 +279,10 @@ SQL_FUNCTION(index_table_maintain) {
     Capture *capture =
         PrepareCapture(change.rel, &fcinfo->flinfo->fn_extra, fcinfo->flinfo->fn_mcxt);
     if (!capture->leaf)
-        return PointerGetDatum(nullptr);
-    if (change.before && change.after &&
-        WasCaptured(RelationGetRelid(change.rel), &change.after->tts_tid))
-        return PointerGetDatum(nullptr);
-    if (CaptureChange(capture, change))
+        return kNoRow;
+    bool was_captured = change.before && change.after &&
+                        WasCaptured(RelationGetRelid(change.rel), &change.after->tts_tid);
+    if (was_captured ? capture->flushes_each : CaptureChange(capture, change))
         FlushChanges();
-    return PointerGetDatum(nullptr);
+    return kNoRow;
 }

@@ -25,7 +25,7 @@ void RemoveFrom(EntryWriter *writer, const IndexTable *table, Oid storage, int32
     Relation rel = table_open(storage, RowExclusiveLock);
     AttrNumber attno = LiveColumn(rel, table, table->partition_position());
     TupleTableSlot *slot = table_slot_create(rel, nullptr);
-    TableScanDesc scan = table_beginscan(rel, SnapshotSelf, 0, nullptr);
+    TableScanDesc scan = compat::BeginTableScan(rel, SnapshotSelf);
     while (table_scan_getnextslot(scan, ForwardScanDirection, slot)) {
         bool isnull;
         Datum xmin = slot_getsysattr(slot, MinTransactionIdAttributeNumber, &isnull);

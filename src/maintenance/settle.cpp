@@ -22,7 +22,7 @@ bool HasRowsOfOthers(Relation leaf) {
         return false;
     PushCopiedSnapshot(GetLatestSnapshot());
     GetActiveSnapshot()->curcid = FirstCommandId;
-    TableScanDesc scan = table_beginscan(leaf, GetActiveSnapshot(), 0, nullptr);
+    TableScanDesc scan = compat::BeginTableScan(leaf, GetActiveSnapshot());
     TupleTableSlot *slot = table_slot_create(leaf, nullptr);
     bool found = table_scan_getnextslot(scan, ForwardScanDirection, slot);
     ExecDropSingleTupleTableSlot(slot);
@@ -104,7 +104,7 @@ bool ForEachNumber(const IndexTable *table, List *storage, int limit, Visit visi
     foreach (cell, storage) {
         Relation rel = static_cast<Relation>(lfirst(cell));
         AttrNumber attno = LiveColumn(rel, table, table->partition_position());
-        TableScanDesc scan = table_beginscan(rel, GetActiveSnapshot(), 0, nullptr);
+        TableScanDesc scan = compat::BeginTableScan(rel, GetActiveSnapshot());
         TupleTableSlot *slot = table_slot_create(rel, nullptr);
         for (int i = 0; go_on && (limit == 0 || i < limit); i++) {
             if (!table_scan_getnextslot(scan, ForwardScanDirection, slot))
@@ -155,7 +155,7 @@ bool HasEntryFor(const IndexTable *table, Relation base, Relation leaf, Relation
     ExprContext *context = CreateStandaloneExprContext();
     EntryMaker *maker = MakeEntryMaker(&leaf_table, 0, context);
     PushActiveSnapshot(GetLatestSnapshot());
-    TableScanDesc scan = table_beginscan(leaf, GetActiveSnapshot(), 0, nullptr);
+    TableScanDesc scan = compat::BeginTableScan(leaf, GetActiveSnapshot());
     TupleTableSlot *row = table_slot_create(leaf, nullptr);
     while (!found && table_scan_getnextslot(scan, ForwardScanDirection, row)) {
         ResetExprContext(context);

@@ -54,9 +54,8 @@ void BeforeStartOfWrites(QueryDesc *query, int flags) {
     }
     if (!(flags & EXEC_FLAG_EXPLAIN_ONLY)) {
         const PlannedStmt *plan = query->plannedstmt;
-        ListCell *cell;
-        foreach (cell, plan->resultRelations)
-            RememberWrite(rt_fetch(lfirst_int(cell), plan->rtable)->relid);
+        compat::ForEachChanged(plan,
+                               [&](int rti) { RememberWrite(rt_fetch(rti, plan->rtable)->relid); });
     }
 }
 

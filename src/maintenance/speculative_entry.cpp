@@ -135,8 +135,7 @@ void Remove(const SpeculativeEntries *speculative, SpeculativeTarget *target, It
     if (GetCurrentCommandId(true) <= speculative->command)
         CommandCounterIncrement();
     TM_FailureData failure;
-    table_tuple_delete(target->rel, tid, GetCurrentCommandId(true), SnapshotSelf, InvalidSnapshot,
-                       true, &failure, false);
+    compat::DeleteTuple(target->rel, tid, GetCurrentCommandId(true), &failure);
 }
 
 // Whether a stored entry exists: its partition's number is live.

@@ -42,18 +42,21 @@ Oid BaseOf(Oid relid) {
 
 List *ChangedRelations(QueryDesc *query) {
     List *relids = NIL;
-    ListCell *cell;
-    foreach (cell, query->plannedstmt->resultRelations)
-        relids = lappend_oid(relids, rt_fetch(lfirst_int(cell), query->plannedstmt->rtable)->relid);
+    compat::ForEachChanged(query->plannedstmt, [&](int rti) {
+        relids = lappend_oid(relids, rt_fetch(rti, query->plannedstmt->rtable)->relid);
+    });
     return relids;
 }
 
 bool Changes(ActiveStatement *statement, Oid base) {
     ListCell *cell;
     PlannedStmt *plan = statement->query ? statement->query->plannedstmt : nullptr;
-    if (plan && list_length(plan->resultRelations) == 1) {
+    if (plan && compat::CountChanged(plan) == 1) {
         // Nearly always: not worth a list.
-        if (BaseOf(rt_fetch(linitial_int(plan->resultRelations), plan->rtable)->relid) == base)
+        bool found = false;
+        compat::ForEachChanged(
+            plan, [&](int rti) { found = BaseOf(rt_fetch(rti, plan->rtable)->relid) == base; });
+        if (found)
             return true;
     } else if (!statement->bases_known) {
         MemoryContext caller = MemoryContextSwitchTo(TopTransactionContext);
@@ -90,7 +93,7 @@ void LeaveStatement(ActiveStatement *statement) {
 }
 
 void RememberCascade(QueryDesc *query) {
-    if (query->plannedstmt->resultRelations == NIL)
+    if (compat::CountChanged(query->plannedstmt) == 0)
         return;
     if (!innermost) {
         unknown = true;

@@ -52,6 +52,9 @@ int RouteValue(const EntryStorage &storage, Datum value, bool isnull) {
 
 ResultRelInfo *OpenForExecutor(EState *estate, Relation rel, bool speculative) {
     compat::InitRangeTable(estate, rel);
+    // Under REPEATABLE READ PostgreSQL 19 fetches what conflicts by it. Whether that counts is for
+    // callers to say, in every version.
+    estate->es_snapshot = SnapshotAny;
     ResultRelInfo *relinfo = makeNode(ResultRelInfo);
     InitResultRelInfo(relinfo, rel, 1, nullptr, 0);
     ExecOpenIndices(relinfo, speculative);

@@ -1,5 +1,7 @@
 #include "maintenance/target_plan.h"
 
+#include "maintenance/statements.h"
+
 namespace index_table {
 namespace {
 
@@ -152,6 +154,18 @@ bool IsReferencedByForeignKey(Relation rel) {
                                    [](const Trigger &trigger) {
                                        return RI_FKey_trigger_type(trigger.tgfoid) == RI_TRIGGER_PK;
                                    });
+}
+
+bool IsLookedAtDirectly(Relation rel) {
+    const TriggerDesc *triggers = rel->trigdesc;
+    if (!compat::kForeignKeysLookDirectly || !triggers ||
+        rel->rd_rel->relkind == RELKIND_PARTITIONED_TABLE)
+        return false;
+    return std::any_of(triggers->triggers, triggers->triggers + triggers->numtriggers,
+                       [](const Trigger &trigger) {
+                           return RI_FKey_trigger_type(trigger.tgfoid) == RI_TRIGGER_PK &&
+                                  IsBeingChanged(RootOf(trigger.tgconstrrelid));
+                       });
 }
 
 IndexRoles FindIndexRoles(Relation rel, const IndexTable *table) {

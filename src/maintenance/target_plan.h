@@ -30,6 +30,11 @@ bool HasRowTriggers(Relation rel);
 // Whether foreign keys point at an index table, or at a partition of one.
 bool IsReferencedByForeignKey(Relation rel);
 
+// Whether a statement that runs changes tables whose foreign keys point at an index table, so that
+// PostgreSQL may look for an entry in the middle of it without a query: what is captured must be
+// there at once.
+bool IsLookedAtDirectly(Relation rel);
+
 // What the indexes of an index table, those of its owner included, are good for.
 struct IndexRoles {
     bool finds_entries;

@@ -36,7 +36,7 @@ void CheckAgain(const Pending *entry) {
     Relation rel = table_open(entry->relid, RowExclusiveLock);
     Relation index = index_open(entry->index, RowExclusiveLock);
     TupleTableSlot *slot = table_slot_create(rel, nullptr);
-    IndexFetchTableData *fetch = table_index_fetch_begin(rel);
+    IndexFetchTableData *fetch = compat::BeginFetch(rel);
     bool call_again = false;
     // Fetching moves on to the newest version.
     ItemPointerData tid = entry->tid;

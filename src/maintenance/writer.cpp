@@ -413,9 +413,8 @@ bool DeleteStoredEntry(EntryWriter *writer, Oid storage, ItemPointer tid) {
     Outcome outcome;
     do {
         TM_FailureData failure;
-        outcome =
-            OutcomeOf(table_tuple_delete(target->rel, &current, GetCurrentCommandId(true),
-                                         SnapshotSelf, InvalidSnapshot, true, &failure, false));
+        outcome = OutcomeOf(
+            compat::DeleteTuple(target->rel, &current, GetCurrentCommandId(true), &failure));
         if (outcome == Outcome::Again)
             current = failure.ctid;
     } while (outcome == Outcome::Again);
@@ -522,8 +521,7 @@ bool DeleteEntry(EntryWriter *writer, Target *target, const Change &change, bool
             break;
         }
         TM_FailureData failure;
-        TM_Result result = table_tuple_delete(target->rel, tid, command, SnapshotSelf,
-                                              InvalidSnapshot, true, &failure, false);
+        TM_Result result = compat::DeleteTuple(target->rel, tid, command, &failure);
         outcome = OutcomeOf(result);
         if (outcome == Outcome::Done && target->plan->general)
             ExecARDeleteTriggers(target->estate, target->relinfo, tid, nullptr, nullptr, is_moving);
@@ -663,8 +661,8 @@ void RemoveDeadConflicts(EntryWriter *writer, Target *target, int i, TupleTableS
             DatumGetInt32(slot_getattr(target->found, table->partition_position() + 1, &isnull));
         TM_FailureData failure;
         if (isnull || !OidIsValid(FindPartition(table->base, partition)))
-            table_tuple_delete(target->rel, &target->found->tts_tid, GetCurrentCommandId(true),
-                               SnapshotSelf, InvalidSnapshot, true, &failure, false);
+            compat::DeleteTuple(target->rel, &target->found->tts_tid, GetCurrentCommandId(true),
+                                &failure);
     }
     ExecClearTuple(target->found);
     MemoryContextSwitchTo(per_row);

@@ -199,7 +199,7 @@ SQL_FUNCTION(index_table_enqueue) {
         RaiseFiredWrongly("index_table.enqueue()", "AFTER");
     const Outbox *source = FindOutbox(trigger->tg_relation);
     if (!source)
-        return PointerGetDatum(nullptr); // restored without what it belongs to
+        return kNoRow; // restored without what it belongs to
     RefuseHypertable(RelationGetRelid(trigger->tg_relation));
     if (TRIGGER_FIRED_BY_TRUNCATE(trigger->tg_event)) {
         Appender *appender = Begin(source);
@@ -209,5 +209,5 @@ SQL_FUNCTION(index_table_enqueue) {
         EnqueueRow(trigger, source);
     else
         EnqueueStatement(trigger, source);
-    return PointerGetDatum(nullptr);
+    return kNoRow;
 }

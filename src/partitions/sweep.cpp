@@ -45,7 +45,7 @@ int64 DeleteEntries(const IndexTable *table, Relation rel, BlockNumber from, Blo
     // A snapshot older than the entries would leave some of them behind.
     Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
     TupleTableSlot *slot = table_slot_create(rel, nullptr);
-    TableScanDesc scan = table_beginscan_tidrange(rel, snapshot, &first, &last);
+    TableScanDesc scan = compat::BeginTidRangeScan(rel, snapshot, &first, &last);
     int64 removed = 0;
     while (writer && table_scan_getnextslot_tidrange(scan, ForwardScanDirection, slot)) {
         bool isnull;

@@ -80,7 +80,7 @@ SQL_FUNCTION(index_table_announce) {
         BeforeQueuing(relid);
         SettleRestored(relid);
         AnnounceStatement(relid);
-        return PointerGetDatum(nullptr);
+        return kNoRow;
     }
     FlushChanges();
     // The function's own memory is reset sooner than what it belongs to.
@@ -88,5 +88,5 @@ SQL_FUNCTION(index_table_announce) {
     RenumberTruncated(relid);
     if (trigger->tg_relation->rd_rel->relkind == RELKIND_PARTITIONED_TABLE)
         RenumberForeignChildren(relid);
-    return PointerGetDatum(nullptr);
+    return kNoRow;
 }

@@ -193,9 +193,7 @@ char *InsertRows(Oid foreign_table, bool is_made) {
     if (is_made) {
         HeapTuple tuple = heap_form_tuple(RelationGetDescr(rel), values, nulls);
         heap_insert(rel, tuple, command, HEAP_INSERT_FROZEN | HEAP_INSERT_NO_LOGICAL, nullptr);
-        TM_FailureData failure;
-        if (heap_delete(rel, &tuple->t_self, command, InvalidSnapshot, false, &failure, false) !=
-            TM_Ok)
+        if (compat::DeleteHeapTuple(rel, &tuple->t_self, command) != TM_Ok)
             elog(ERROR, "the row of a server's table was changed by somebody else");
     }
     values[kIsAbandoned] = BoolGetDatum(false);
