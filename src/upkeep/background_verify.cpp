@@ -18,7 +18,7 @@ constinit int interval = 7 * 24 * 60; // minutes between two passes; 0: none
 constinit int share = 5;              // per cent of time
 constinit bool repairs = false;
 
-// What is locked by the slice under way; in the memory of the visit.
+// What the slice under way has locked; in the transaction's memory.
 constinit List *locked = NIL;
 constinit TimestampTz last_look = 0;
 
@@ -198,9 +198,10 @@ void Warn(Oid relid, int64 problems, List *damaged) {
         appendStringInfo(&names, " and %d others", others);
     ereport(WARNING,
             (errcode(ERRCODE_DATA_CORRUPTED),
-             errmsg("verification has found %lld problems in %s", static_cast<long long>(problems),
-                    NameOf(relid)),
-             damaged != NIL ? errdetail("They are of rows of %s.", names.data) : 0,
+             errmsg_plural("verification has found %lld problem in %s",
+                           "verification has found %lld problems in %s", problems,
+                           static_cast<long long>(problems), NameOf(relid)),
+             names.len > 0 ? errdetail("They are of rows of %s.", names.data) : 0,
              repairs
                  ? errhint("It is repaired now.")
                  : errhint("index_table.verify() shows them, index_table.repair() mends them.")));
@@ -261,8 +262,9 @@ void Repair(const Candidate &candidate) {
     } else if (const IndexTable *table = FindIndexTable(candidate.relid)) {
         problems = RepairIndexTable(LockIndexTable(table, AccessShareLock));
     }
-    ereport(LOG, (errmsg("repaired %lld problems in %s", static_cast<long long>(problems),
-                         NameOf(candidate.relid))));
+    ereport(LOG,
+            (errmsg_plural("repaired %lld problem in %s", "repaired %lld problems in %s", problems,
+                           static_cast<long long>(problems), NameOf(candidate.relid))));
 }
 
 // --- Transactions ------------------------------------------------------------------
