@@ -30,8 +30,8 @@ $node->safe_psql('postgres', $_) foreach oracle_sql(
 	describe(name => 'people_by_town', base => 'people', key => ['b.town'], copies => ['id'], identity => 1),
 	describe(name => 'people_by_name', base => 'people', key => ['b.name'], copies => ['id'], identity => 1, is_unique => 1));
 
-# stat($columns, $table): in a session of its own
-sub stat
+# shown($columns, $table): in a session of its own
+sub shown
 {
 	my ($columns, $table) = @_;
 	return $node->safe_psql('postgres', "SELECT $columns FROM index_table.stat WHERE index_table = '" . ($table // 'people_by_name') . "'::regclass");
@@ -39,30 +39,30 @@ sub stat
 
 sub reset_all { return $node->safe_psql('postgres', 'SELECT index_table.stat_reset()') }
 
-is(stat('lookups, flushes, last_build IS NOT NULL, build_time >= $$0$$::interval, last_verify IS NULL'), '0|0|t|t|t', 'a build, and nothing else');
+is(shown('lookups, flushes, last_build IS NOT NULL, build_time >= $$0$$::interval, last_verify IS NULL'), '0|0|t|t|t', 'a build, and nothing else');
 is(reset_all(), 3, 'three are reset');
-is(stat('last_build IS NULL, stats_reset > now() - interval $$1 h$$'), 't|t', 'and what was last done, too');
+is(shown('last_build IS NULL, stats_reset > now() - interval $$1 h$$'), 't|t', 'and what was last done, too');
 
 # Look-ups. What a session counts is seen by itself at once, by others when it has ended.
 my $through = 'SET index_table.enable_scan = force; SET enable_hashjoin = off; SET enable_mergejoin = off; SET max_parallel_workers_per_gather = 0;';
 my $counts = 'lookups, lookup_entries, rows_fetched, entries_skipped, last_lookup IS NOT NULL';
-is($node->safe_psql('postgres', "$through SELECT count(*) FROM people WHERE name = 'name 7'; SELECT $counts FROM index_table.stat WHERE index_table = 'people_by_name'::regclass"), "1\n1|1|1|0|t", 'a query counts');
-is(stat($counts), '1|1|1|0|t', 'as others see');
-is(stat($counts, 'people_by_town'), '0|0|0|0|f', 'not for another index table');
+is($node->safe_psql('postgres', "$through SELECT town FROM people WHERE name = 'name 7'; SELECT $counts FROM index_table.stat WHERE index_table = 'people_by_name'::regclass"), "town 7\n1|1|1|0|t", 'a query counts');
+is(shown($counts), '1|1|1|0|t', 'as others see');
+is(shown($counts, 'people_by_town'), '0|0|0|0|f', 'not for another index table');
 $node->safe_psql('postgres', "$through PREPARE q AS SELECT * FROM people WHERE name = \$1; EXECUTE q('name 1'); EXECUTE q('name 2'); EXECUTE q('nobody')");
-is(stat($counts), '4|3|3|0|t', 'prepared ones count, those that find nothing too');
+is(shown($counts), '4|3|3|0|t', 'prepared ones count, those that find nothing too');
 my $join = 'SELECT count(people.town) FROM asked JOIN people USING (name)';
 like($node->safe_psql('postgres', "$through EXPLAIN (COSTS OFF) $join"), qr/Nested Loop.*Index Table: people_by_name/s, 'a join');
-is(stat($counts), '4|3|3|0|t', 'EXPLAIN counts nothing');
+is(shown($counts), '4|3|3|0|t', 'EXPLAIN counts nothing');
 $node->safe_psql('postgres', "$through $join");
-is(stat($counts), '9|8|8|0|t', 'each of its inner scans counts');
+is(shown($counts), '9|8|8|0|t', 'each of its inner scans counts');
 $node->safe_psql('postgres', "SELECT * FROM index_table.lookup('people_by_name', 'name 3'); SELECT * FROM index_table.fetch(NULL::people, 'people_by_name', 'name 3')");
-is(stat('lookups, lookup_entries'), '11|10', 'and look-ups by hand');
+is(shown('lookups, lookup_entries'), '11|10', 'and look-ups by hand');
 $node->safe_psql('postgres', "$through SET track_counts = off; SELECT * FROM people WHERE name = 'name 7'");
-is(stat('lookups'), 11, 'where track_counts is off nothing is counted');
+is(shown('lookups'), 11, 'where track_counts is off nothing is counted');
 # Entries that lead nowhere: of a partition that is gone.
-$node->safe_psql('postgres', "BEGIN; TRUNCATE people_0; $through SELECT count(*) FROM people WHERE town = 'town 3'; COMMIT");
-my ($entries, $rows, $skipped) = split /\|/, stat('lookup_entries, rows_fetched, entries_skipped', 'people_by_town');
+$node->safe_psql('postgres', "BEGIN; TRUNCATE people_0; $through SELECT count(name) FROM people WHERE town = 'town 3'; COMMIT");
+my ($entries, $rows, $skipped) = split /\|/, shown('lookup_entries, rows_fetched, entries_skipped', 'people_by_town');
 is($entries, 100, 'all entries of a town are read');
 is($rows + $skipped, $entries, 'each finds a row or is skipped');
 cmp_ok($skipped, '>', 0, 'of a partition that is gone they are skipped');
@@ -71,44 +71,44 @@ $node->psql('postgres', "$through SELECT 1 / (id - id) FROM people WHERE name = 
 
 # Global indexes.
 my $global = 'people_global';
-is(stat('flushes IS NULL, entries_written IS NULL', $global), 't|t', 'of a global index writes are not counted');
+is(shown('flushes IS NULL, entries_written IS NULL', $global), 't|t', 'of a global index writes are not counted');
 $node->safe_psql('postgres', "SELECT index_table.drop('people_by_name')");
 is($node->safe_psql('postgres', "SELECT count(*) FROM index_table.stat WHERE index_table::text = 'people_by_name'"), 0, 'what is dropped is gone');
 $node->safe_psql('postgres', "$through SELECT * FROM people WHERE name = 'name 7'; SELECT * FROM people WHERE name = 'name 8'");
-is(stat('lookups', $global), 2, 'look-ups through a global index');
+is(shown('lookups', $global), 2, 'look-ups through a global index');
 $node->safe_psql('postgres', "SELECT count(*) FROM index_table.verify('people_global'); SELECT index_table.vacuum('people_global')");
-is(stat('problems_found, last_vacuum IS NOT NULL', $global), '0|t', 'it is verified and vacuumed');
+is(shown('problems_found, last_vacuum IS NOT NULL', $global), '0|t', 'it is verified and vacuumed');
 $node->safe_psql('postgres', "SELECT index_table.create('people', 'name', is_unique => true)");
 
 # Parallel workers.
 reset_all();
 $node->safe_psql('postgres', q{SET index_table.enable_scan = force; SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0; SET debug_parallel_query = on; SELECT count(*) FROM people WHERE town = 'town 3'} =~ s/debug_parallel_query/$node->pg_version < 16 ? 'force_parallel_mode' : 'debug_parallel_query'/er);
-cmp_ok(stat('lookups', 'people_by_town'), '>=', 1, 'parallel workers count');
+cmp_ok(shown('lookups', 'people_by_town'), '>=', 1, 'parallel workers count');
 
 # Writes.
 reset_all();
 $node->safe_psql('postgres', "INSERT INTO people SELECT i, 'new', 'new ' || i FROM generate_series(2001, 2010) AS i");
-is(stat('flushes, entries_written'), '1|10', 'a flush');
+is(shown('flushes, entries_written'), '1|10', 'a flush');
 $node->safe_psql('postgres', "UPDATE people SET name = 'newer ' || id WHERE id IN (2001, 2002); DELETE FROM people WHERE id = 2003");
-is(stat('flushes, entries_written'), '3|13', 'an update of an entry is one that is written');
-is(stat('flushes, entries_written', 'people_by_town'), '2|11', 'what does not change is not');
+is(shown('flushes, entries_written'), '3|15', 'a key that changes is an entry deleted and one inserted');
+is(shown('flushes, entries_written', 'people_by_town'), '2|11', 'what does not change is not');
 
 # What was last done.
 $node->safe_psql('postgres', q{SET session_replication_role = replica; DELETE FROM people_by_name WHERE id IN (2005, 2006); SET session_replication_role = origin; SELECT count(*) FROM index_table.verify('people_by_name')});
-is(stat('problems_found, last_verify IS NOT NULL, last_repair IS NULL'), '2|t|t', 'what verify has found');
+is(shown('problems_found, last_verify IS NOT NULL, last_repair IS NULL'), '2|t|t', 'what verify has found');
 $node->safe_psql('postgres', q{BEGIN; SELECT index_table.repair('people_by_name'); ROLLBACK; BEGIN; SAVEPOINT a; SELECT index_table.repair('people_by_name'); ROLLBACK TO a; COMMIT});
-is(stat('last_repair IS NULL'), 't', 'a repair that is rolled back is none');
+is(shown('last_repair IS NULL'), 't', 'a repair that is rolled back is none');
 $node->safe_psql('postgres', q{BEGIN; SAVEPOINT a; SELECT index_table.repair('people_by_name'); RELEASE a; COMMIT});
-is(stat('problems_repaired'), 2, 'a repair');
+is(shown('problems_repaired'), 2, 'a repair');
 $node->safe_psql('postgres', q{BEGIN; SELECT count(*) FROM index_table.verify('people_by_name'); ROLLBACK});
-is(stat('problems_found'), 0, 'what is verified is so even in a transaction that is rolled back');
+is(shown('problems_found'), 0, 'what is verified is so even in a transaction that is rolled back');
 my $dead = $node->safe_psql('postgres', q{TRUNCATE people_1; SELECT index_table.vacuum('people_by_name')});
 cmp_ok($dead, '>', 0, 'there was something to vacuum');
-is(stat('entries_removed'), $dead, 'what vacuum has removed');
+is(shown('entries_removed'), $dead, 'what vacuum has removed');
 $node->safe_psql('postgres', q{CALL index_table.rebuild('people_by_town')});
-is(stat('last_build IS NOT NULL', 'people_by_town'), 't', 'a rebuild');
+is(shown('last_build IS NOT NULL', 'people_by_town'), 't', 'a rebuild');
 $node->safe_psql('postgres', q{CALL index_table.create_concurrently('people', 'town, name', name => 'online')});
-is(stat('last_build IS NOT NULL', 'online'), 't', 'a concurrent build');
+is(shown('last_build IS NOT NULL', 'online'), 't', 'a concurrent build');
 $node->safe_psql('postgres', q{SELECT index_table.drop('online')});
 
 # Who may reset what.
@@ -116,11 +116,11 @@ my $reset = sub { my ($argument) = @_; my ($status, $out, $err) = $node->psql('p
 is($reset->(q{'people_by_name'}), '42501', 'not what belongs to others');
 is($reset->(q{'people_global'}), '42501', 'no global index either');
 is($reset->('NULL'), '0', 'without an argument: what is his, nothing');
-is(stat('problems_repaired'), 2, 'which changes nothing');
+is(shown('problems_repaired'), 2, 'which changes nothing');
 is($reset->(q{'people'}), '42809', 'a table that is none');
 $node->safe_psql('postgres', q{SET ROLE other; SELECT * FROM index_table.stat});
 $node->safe_psql('postgres', q{SELECT index_table.stat_reset('people_by_name')});
-is(stat('problems_repaired IS NULL, entries_written'), 't|0', 'one is reset');
+is(shown('problems_repaired IS NULL, entries_written'), 't|0', 'one is reset');
 
 oracle_ok($node, 'postgres', 'in step');
 
@@ -137,10 +137,10 @@ like(slurp_file($node->logfile, $log), qr/LOG:.*verification of "public\.people_
 
 # Crashes.
 $node->safe_psql('postgres', "INSERT INTO people VALUES (3000, 'new', 'crash')");
-cmp_ok(stat('entries_written'), '>', 0, 'something is counted');
+cmp_ok(shown('entries_written'), '>', 0, 'something is counted');
 $node->stop('immediate');
 $node->start;
-is(stat('lookups, entries_written, last_verify IS NULL, stats_reset IS NULL'), '0|0|t|t', 'nothing is after a crash');
+is(shown('lookups, entries_written, last_verify IS NULL, stats_reset IS NULL'), '0|0|t|t', 'nothing is after a crash');
 
 # Where there is no room.
 $node->append_conf('postgresql.conf', 'index_table.max_stat_entries = 10');
@@ -150,12 +150,12 @@ cmp_ok($node->safe_psql('postgres', 'SELECT index_table.lost_counts()'), '>=', 2
 $node->safe_psql('postgres', join(';', map { "DROP TABLE many_$_" } 1 .. 10));
 my $lost = $node->safe_psql('postgres', 'SELECT index_table.lost_counts()');
 $node->safe_psql('postgres', 'INSERT INTO many_11 VALUES (1, 1); INSERT INTO many_12 VALUES (1, 1)');
-is(stat('flushes', 'many_11_by_v') . stat('flushes', 'many_12_by_v'), '11', 'what is dropped makes room');
+is(shown('flushes', 'many_11_by_v') . shown('flushes', 'many_12_by_v'), '11', 'what is dropped makes room');
 is($node->safe_psql('postgres', 'SELECT index_table.lost_counts()'), $lost, 'and nothing more is lost');
 # Others come to lie where they were looked for, whatever is removed between them.
 $node->safe_psql('postgres', "CREATE TABLE m_$_ (id int PRIMARY KEY, v int); SELECT index_table.create('m_$_', 'v')") foreach 1 .. 6;
 $node->safe_psql('postgres', "DROP TABLE m_$_; INSERT INTO m_" . ($_ + 1) . " VALUES (1, 1)") foreach 1, 3, 5;
-is(join('', map { stat('flushes', "m_${_}_by_v") } 2, 4, 6), '111', 'they are found');
+is(join('', map { shown('flushes', "m_${_}_by_v") } 2, 4, 6), '111', 'they are found');
 
 # Where it is not preloaded.
 my $plain = new_node('plain', conf => "session_preload_libraries = 'index_table'\n");
