@@ -235,12 +235,14 @@ void OnShmemRequest() {
     if (next_shmem_request)
         next_shmem_request();
     RequestDrainMemory();
+    RequestCounterMemory();
 }
 
 void OnShmemStartup() {
     if (next_shmem_startup)
         next_shmem_startup();
     AttachDrainMemory();
+    AttachCounterMemory();
 }
 
 // --- Ends of transactions ----------------------------------------------------
@@ -275,6 +277,7 @@ void OnTransactionEnd(XactEvent event, void *) {
     AtEOXactRelationCaches();
     AtEOXactDefinitions();
     AtEOXactDrainWorkers(event == XACT_EVENT_COMMIT);
+    AtEOXactCounters(event == XACT_EVENT_COMMIT);
 }
 
 void OnSubTransactionEnd(SubXactEvent event, SubTransactionId, SubTransactionId, void *) {
@@ -287,6 +290,7 @@ void OnSubTransactionEnd(SubXactEvent event, SubTransactionId, SubTransactionId,
     AtEOSubXactCommands(commits, level);
     AtEOSubXactSnapshotChecks(commits, level);
     AtEOSubXactConnections(commits, level);
+    AtEOSubXactCounters(commits, level);
 }
 
 // Puts ours before what is installed there.

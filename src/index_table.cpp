@@ -13,6 +13,7 @@
 #include "partitions/public.h"
 #include "plan/public.h"
 #include "shard/public.h"
+#include "upkeep/public.h"
 
 extern "C" {
 PG_MODULE_MAGIC;
@@ -37,6 +38,7 @@ void _PG_init(void) {
     index_table::InitializeQueuedRelations();
     index_table::InitializeLag();
     index_table::InitializeDrainWorkers();
+    index_table::InitializeCounters();
     index_table::InitializeDrain();
     index_table::InitializeBuildRows();
     index_table::InitializeDrainWorker();

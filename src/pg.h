@@ -145,6 +145,9 @@ extern "C" {
 #include "postmaster/autovacuum.h"
 #include "postmaster/bgworker.h"
 #include "postmaster/interrupt.h"
+#if __has_include("storage/dsm_registry.h") // since 17
+#include "storage/dsm_registry.h"
+#endif
 #include "storage/bufmgr.h"
 #include "storage/dsm.h"
 #include "storage/fd.h"

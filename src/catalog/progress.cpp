@@ -41,6 +41,8 @@ struct Counter {
     int64 partitions_done; // as reported: a worker that is late takes a partition back
 };
 constinit Counter counter = {};
+using RowWatch = void (*)();
+constinit RowWatch row_watch = nullptr;
 
 void ForgetCounter(dsm_segment *, Datum) {
     counter = {};
@@ -66,6 +68,8 @@ void AddUnreported() {
     counter.unreported = 0;
     if (counter.shared->leader == MyProcPid)
         PublishCounts();
+    if (row_watch)
+        row_watch();
 }
 
 void Attach(int64 ticket) {
@@ -194,6 +198,10 @@ void EndProgress(Progress *progress) {
     if (progress->segment)
         dsm_detach(progress->segment);
     pfree(progress);
+}
+
+void WatchRows(void (*watch)()) {
+    row_watch = watch;
 }
 
 } // namespace index_table

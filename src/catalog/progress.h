@@ -42,4 +42,7 @@ void ReportPhase(Progress *progress, Phase phase);
 void ReportRows(Progress *progress, int64 rows);
 void EndProgress(Progress *progress);
 
+// What is called now and then while this backend counts rows, and may raise; null: nothing.
+void WatchRows(void (*watch)());
+
 } // namespace index_table

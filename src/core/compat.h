@@ -1327,4 +1327,38 @@ inline void ReindexIndex(Oid index, char persistence) {
 #endif
 }
 
+// A name for LWLocks, as wait events have it: of the process that makes them, which gives it a
+// number, and of others that come to know that.
+inline int NewTranche(const char *name) {
+#if PG_VERSION_NUM >= 190000
+    return LWLockNewTrancheId(name);
+#else
+    int tranche = LWLockNewTrancheId();
+    LWLockRegisterTranche(tranche, name);
+    return tranche;
+#endif
+}
+
+inline void NameTranche([[maybe_unused]] int tranche, [[maybe_unused]] const char *name) {
+#if PG_VERSION_NUM < 190000
+    LWLockRegisterTranche(tranche, name);
+#endif
+}
+
+// Shared memory that the first who asks for it has made, and `format` has filled, and that stays
+// until the server stops; null before 17. `name` is shorter than NAMEDATALEN.
+template <void (*format)(void *)>
+void *AttachSegment([[maybe_unused]] const char *name, [[maybe_unused]] Size size) {
+#if PG_VERSION_NUM >= 190000
+    bool found;
+    return GetNamedDSMSegment(
+        name, size, [](void *memory, void *) { format(memory); }, &found, nullptr);
+#elif PG_VERSION_NUM >= 170000
+    bool found;
+    return GetNamedDSMSegment(name, size, format, &found);
+#else
+    return nullptr;
+#endif
+}
+
 } // namespace index_table::compat

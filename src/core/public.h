@@ -6,6 +6,7 @@
 
 #include "core/compat.h"
 #include "core/contract.h"
+#include "core/counters.h"
 #include "core/dependency.h"
 #include "core/drain_workers.h"
 #include "core/fault.h"

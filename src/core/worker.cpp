@@ -23,4 +23,22 @@ void SleepInWorker(long milliseconds) {
     }
 }
 
+void SetWorkerOptions() {
+    constexpr const char *kOptions[][2] = {{"role", "none"},
+                                           {"session_replication_role", "origin"},
+                                           {"search_path", "pg_catalog, pg_temp"},
+                                           {"default_transaction_isolation", "read committed"},
+                                           {"default_transaction_read_only", "off"},
+                                           {"default_transaction_deferrable", "off"},
+                                           {"statement_timeout", "0"},
+                                           {"transaction_timeout", "0"}, // since 17
+                                           {"lock_timeout", "0"},
+                                           {"idle_in_transaction_session_timeout", "0"},
+                                           {"zero_damaged_pages", "off"},
+                                           {"row_security", "on"}};
+    for (const auto &[name, value] : kOptions)
+        if (GetConfigOption(name, true, false))
+            SetConfigOption(name, value, PGC_SUSET, PGC_S_OVERRIDE);
+}
+
 } // namespace index_table

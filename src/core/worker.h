@@ -9,6 +9,9 @@ namespace index_table {
 // the server may be written to.
 void DescribeWorker(BackgroundWorker *worker, const char *function, const char *name);
 
+// Sets what matters to the extension, whatever the database, or the role, sets for others.
+void SetWorkerOptions();
+
 // Sleeps until the time is over or the latch is set, then obeys signals and changed settings.
 void SleepInWorker(long milliseconds);
 

@@ -449,6 +449,8 @@ Oid Create(const CreateArguments &arguments, bool concurrently) {
     if (has_queue)
         EnsureIdentityIndex(table, PositionsOf(table));
     EndProgress(progress);
+    if (!concurrently)
+        RecordWork(relid, Work::Build, GetCurrentStatementStartTimestamp(), -1);
     LeaveOwner(owner);
     relation_close(base, NoLock);
     return relid;

@@ -29,6 +29,7 @@ void ForgetIndexTable(Oid index_table, Oid base) {
     DropLog(RecordedLog(index_table));
     DropQueue(index_table, RecordedQueue(index_table));
     DeleteDefinition(index_table);
+    ForgetCounts(index_table);
     if (ListIndexTables(base) != NIL)
         return;
     LockNumbers(base);

@@ -519,6 +519,8 @@ void BuildConcurrently(Oid relid) {
         Commit();
         CatchUpAndCommit(relid);
         bool complete = Complete(relid, base, tries >= kMaxTries);
+        if (complete)
+            RecordWork(relid, Work::Build, GetCurrentStatementStartTimestamp(), -1);
         Commit();
         if (complete)
             break;
@@ -560,6 +562,7 @@ void RebuildAtOnce(const IndexTable *table) {
     Reload(base, table, progress);
     EndProgress(progress);
     RecordBuild(relid);
+    RecordWork(relid, Work::Build, GetCurrentStatementStartTimestamp(), -1);
     LeaveOwner(owner);
     relation_close(base, NoLock);
 }

@@ -59,15 +59,48 @@ char *NotQueued(const IndexTable *table) {
                     QualifiedName(table->queue), condition.data);
 }
 
+// Numbers of partitions that are there for the latest snapshot. Entries of a partition that is
+// about to be detached are there for older ones.
+constexpr char kLiveNumbers[] =
+    "SELECT p.partition_id FROM index_table.partition AS p WHERE NOT EXISTS (SELECT FROM "
+    "pg_catalog.pg_partition_ancestors(p.relation) AS a JOIN pg_catalog.pg_inherits AS i "
+    "ON i.inhrelid OPERATOR(pg_catalog.=) a.relid WHERE i.inhdetachpending)";
+
+// The recomputation of some leaves; one of them may be detached before the snapshot is taken.
+char *RecomputationOfLeaves(Relation base, const IndexTable *table, int64 ticket, List *leaves) {
+    StringInfoData sql;
+    initStringInfo(&sql);
+    appendStringInfoString(&sql, "SELECT * FROM (");
+    ListCell *cell;
+    foreach (cell, leaves)
+        appendStringInfo(&sql, "%s(%s)", foreach_current_index(cell) > 0 ? " UNION ALL " : "",
+                         RecomputationQuery(base, table, ticket, lfirst_oid(cell)));
+    appendStringInfo(&sql, ") AS l WHERE c%d IN (%s)", table->partition_position() + 1,
+                     kLiveNumbers);
+    return sql.data;
+}
+
+// The numbers of some leaves, as a condition on a column; empty for all.
+char *OfLeaves(const char *column, List *leaves) {
+    StringInfoData sql;
+    initStringInfo(&sql);
+    ListCell *cell;
+    foreach (cell, leaves)
+        if (std::optional<PartitionNumber> number = FindPartitionNumber(lfirst_oid(cell)))
+            appendStringInfo(&sql, "%s%d", sql.len > 0 ? "," : "", number->id);
+    return leaves == NIL ? sql.data
+                         : psprintf(" AND %s = ANY ('{%s}'::integer[])", column, sql.data);
+}
+
 // Whether rows count whose changes are queued: the index table may not have learned of them yet.
 enum class Queued { LeftOut, Compared };
 
-// One row for each stored or recomputed entry of a group that is not in order. Entries of a
-// partition that is about to be detached are there for older snapshots. OFFSET 0 keeps the order of
-// the window from the planning of the partitions, where each of their indexes would be compared
-// with it: what PostgreSQL does in time that grows with the square of their number.
+// One row for each stored or recomputed entry of a group that is not in order, of some leaves or,
+// for NIL, of all. OFFSET 0 keeps the order of the window from the planning of the partitions,
+// where each of their indexes would be compared with it: what PostgreSQL does in time that grows
+// with the square of their number.
 char *ComparisonQuery(Relation base, Relation rel, const IndexTable *table, int64 ticket,
-                      Queued queued) {
+                      List *leaves, Queued queued) {
     StringInfoData columns, group, stored, sql;
     initStringInfo(&columns);
     initStringInfo(&group);
@@ -86,6 +119,7 @@ char *ComparisonQuery(Relation base, Relation rel, const IndexTable *table, int6
     for (int i = 0; i < table->identity_count; i++)
         positions[i] = table->identity[i].position;
     char *identity = JsonObject(rel, table, {positions, static_cast<Size>(table->identity_count)});
+    const char *number = quote_identifier(ColumnName(rel, table, table->partition_position()));
 
     appendStringInfo(
         &sql,
@@ -99,36 +133,36 @@ char *ComparisonQuery(Relation base, Relation rel, const IndexTable *table, int6
         "SELECT e.*, hashtextextended(ROW(%s)::text, 0)::numeric AS image FROM ("
         "SELECT NULL::tid AS location, NULL::oid AS storage, r.* FROM (%s OFFSET 0) AS r "
         "UNION ALL "
-        "SELECT ctid, tableoid, %s FROM %s WHERE %s IN (SELECT p.partition_id FROM "
-        "index_table.partition AS p WHERE NOT EXISTS (SELECT FROM "
-        "pg_catalog.pg_partition_ancestors(p.relation) AS a JOIN pg_catalog.pg_inherits AS i "
-        "ON i.inhrelid OPERATOR(pg_catalog.=) a.relid WHERE i.inhdetachpending))) AS e) AS u "
+        "SELECT ctid, tableoid, %s FROM %s WHERE %s IN (%s)%s) AS e) AS u "
         "WINDOW g AS (PARTITION BY %s)) AS v "
         "WHERE (entries <> expected OR imbalance <> 0)",
         key, identity, columns.data, group.data, columns.data,
-        RecomputationQuery(base, table, ticket), stored.data, QualifiedName(table->relid),
-        quote_identifier(ColumnName(rel, table, table->partition_position())), group.data);
+        leaves == NIL ? RecomputationQuery(base, table, ticket)
+                      : RecomputationOfLeaves(base, table, ticket, leaves),
+        stored.data, QualifiedName(table->relid), number, kLiveNumbers, OfLeaves(number, leaves),
+        group.data);
     if (queued == Queued::LeftOut && FindQueue(table))
         appendStringInfoString(&sql, NotQueued(table));
     return sql.data;
 }
 
-// Runs the comparison under the latest snapshot and calls consume(row, descriptor) for each row.
+// Runs the comparison under the latest snapshot and calls consume(row, descriptor) for each row. Of
+// some leaves, which are locked, or, for NIL, of all.
 template <typename Consume>
-void Compare(Relation base, const IndexTable *table, Progress *progress, Phase phase, Queued queued,
-             Consume consume) {
+void Compare(Relation base, const IndexTable *table, List *leaves, Progress *progress, Phase phase,
+             Queued queued, Consume consume) {
     Relation rel = table_open(table->relid, AccessShareLock);
-    List *leaves = FindLeaves(table->base, AccessShareLock);
     double estimate = 0;
     ListCell *cell;
-    foreach (cell, leaves) {
+    foreach (cell, leaves == NIL ? FindLeaves(table->base, AccessShareLock) : leaves) {
         Relation leaf = table_open(lfirst_oid(cell), NoLock);
         estimate += Max(leaf->rd_rel->reltuples, 0);
         table_close(leaf, NoLock);
     }
-    StartCounting(progress, ListPartitions(table->base), static_cast<int64>(estimate));
+    StartCounting(progress, leaves == NIL ? ListPartitions(table->base) : leaves,
+                  static_cast<int64>(estimate));
     ReportPhase(progress, phase);
-    char *sql = ComparisonQuery(base, rel, table, progress->ticket, queued);
+    char *sql = ComparisonQuery(base, rel, table, progress->ticket, leaves, queued);
     if (SPI_connect() != SPI_OK_CONNECT)
         elog(ERROR, "SPI_connect failed");
     // JIT would compile the expressions of each partition's scan.
@@ -155,7 +189,7 @@ int64 CountProblems(Relation base, const IndexTable *table) {
     FAULT_POINT("verify.count_problems");
     int64 problems = 0;
     Progress *progress = BeginProgress(table->base, table->relid, AccessShareLock);
-    Compare(base, table, progress, Phase::Verifying, Queued::LeftOut,
+    Compare(base, table, NIL, progress, Phase::Verifying, Queued::LeftOut,
             [&](HeapTuple row, TupleDesc descriptor) {
                 bool isnull;
                 problems += DatumGetBool(SPI_getbinval(row, descriptor, kIsFirst, &isnull));
@@ -164,11 +198,12 @@ int64 CountProblems(Relation base, const IndexTable *table) {
     return problems;
 }
 
-void PutProblem(ReturnSetInfo *result, Oid base, HeapTuple row, TupleDesc descriptor,
+// Of the first row of a group; false for others.
+bool PutProblem(ReturnSetInfo *result, Oid base, HeapTuple row, TupleDesc descriptor,
                 int partition_column) {
     bool isnull;
     if (!DatumGetBool(SPI_getbinval(row, descriptor, kIsFirst, &isnull)))
-        return;
+        return false;
     Datum values[4];
     bool nulls[4] = {};
     values[0] = SPI_getbinval(row, descriptor, kProblem, &nulls[0]);
@@ -179,6 +214,7 @@ void PutProblem(ReturnSetInfo *result, Oid base, HeapTuple row, TupleDesc descri
     values[2] = SPI_getbinval(row, descriptor, kKeyJson, &nulls[2]);
     values[3] = SPI_getbinval(row, descriptor, kIdentityJson, &nulls[3]);
     tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+    return true;
 }
 
 void RememberRow(RemovedEntries *removed, HeapTuple row, TupleDesc descriptor) {
@@ -223,7 +259,7 @@ void CountGlobalRows(void *state, int64 rows) {
     ReportRows(static_cast<GlobalRun *>(state)->progress, rows);
 }
 
-// Returns the number of problems.
+// Returns the number of problems. What a whole index's verification has found is recorded.
 int64 VerifyGlobal(const GlobalIndex &index, ReturnSetInfo *result) {
     Oid base = IndexGetRelation(index.root, true);
     if (!OidIsValid(base))
@@ -235,13 +271,46 @@ int64 VerifyGlobal(const GlobalIndex &index, ReturnSetInfo *result) {
     run.progress->rows_total = EstimateRows(index);
     ReportPhase(run.progress, Phase::Verifying);
     VerifyCalls calls = {.state = &run, .report = PutGlobalProblem, .count = CountGlobalRows};
+    TimestampTz began = GetCurrentTimestamp();
     VerifyGlobalIndex(index, calls);
+    RecordWork(index.root, Work::Verify, began, run.problems);
     EndProgress(run.progress);
     LeaveOwner(owner);
     return run.problems;
 }
 
 } // namespace
+
+int64 VerifyWhole(const GlobalIndex &index) {
+    return VerifyGlobal(index, nullptr);
+}
+
+int64 VerifyLeaves(const IndexTable *table, List *leaves, List **damaged) {
+    Assert(leaves != NIL && AreLocked(leaves, AccessShareLock));
+    Relation base = relation_open(table->base, AccessShareLock);
+    OwnerContext owner = EnterOwner(base->rd_rel->relowner);
+    Progress *progress = BeginProgress(table->base, table->relid, AccessShareLock);
+    int partition_column = kEntry + table->partition_position();
+    MemoryContext memory = CurrentMemoryContext;
+    int64 problems = 0;
+    Compare(base, table, leaves, progress, Phase::Verifying, Queued::LeftOut,
+            [&](HeapTuple row, TupleDesc descriptor) {
+                bool isnull;
+                if (!DatumGetBool(SPI_getbinval(row, descriptor, kIsFirst, &isnull)))
+                    return;
+                problems++;
+                MemoryContext spi = MemoryContextSwitchTo(memory);
+                *damaged = list_append_unique_oid(
+                    *damaged,
+                    FindPartition(table->base, DatumGetInt32(SPI_getbinval(
+                                                   row, descriptor, partition_column, &isnull))));
+                MemoryContextSwitchTo(spi);
+            });
+    EndProgress(progress);
+    LeaveOwner(owner);
+    relation_close(base, NoLock);
+    return problems;
+}
 
 int64 RepairEntries(Relation base, const IndexTable *table) {
     FAULT_POINT("verify.repair_entries");
@@ -283,7 +352,7 @@ int64 RepairEntries(Relation base, const IndexTable *table) {
     };
     // Dead entries are no problems, but may hold a unique key.
     RemoveDeadEntries(table, removed);
-    Compare(base, table, progress, Phase::Repairing, Queued::Compared, consume);
+    Compare(base, table, NIL, progress, Phase::Repairing, Queued::Compared, consume);
     if (writer)
         CloseWriter(writer);
     EndCollecting(&collector);
@@ -297,7 +366,17 @@ int64 RepairEntries(Relation base, const IndexTable *table) {
     return problems;
 }
 
+int64 RepairWhole(const GlobalIndex &index) {
+    TimestampTz began = GetCurrentTimestamp();
+    int64 problems = VerifyGlobal(index, nullptr);
+    if (problems > 0)
+        RepairGlobalIndex(index);
+    RecordWork(index.root, Work::Repair, began, problems);
+    return problems;
+}
+
 int64 RepairIndexTable(const IndexTable *table) {
+    TimestampTz began = GetCurrentTimestamp();
     Assert(!OidIsValid(table->log) && compat::OwnsRelation(table->relid));
     Oid relid = table->relid;
     RestoreTriggers(table->base);
@@ -334,6 +413,7 @@ int64 RepairIndexTable(const IndexTable *table) {
     }
     LeaveOwner(owner);
     relation_close(base, NoLock);
+    RecordWork(relid, Work::Repair, began, problems);
     return problems;
 }
 
@@ -358,10 +438,13 @@ SQL_FUNCTION(index_table_verify) {
     OwnerContext owner = EnterOwner(base->rd_rel->relowner);
     Progress *progress = BeginProgress(table->base, table->relid, AccessShareLock);
     int partition_column = kEntry + table->partition_position();
-    Compare(base, table, progress, Phase::Verifying, Queued::LeftOut,
+    TimestampTz began = GetCurrentTimestamp();
+    int64 problems = 0;
+    Compare(base, table, NIL, progress, Phase::Verifying, Queued::LeftOut,
             [&](HeapTuple row, TupleDesc descriptor) {
-                PutProblem(result, table->base, row, descriptor, partition_column);
+                problems += PutProblem(result, table->base, row, descriptor, partition_column);
             });
+    RecordWork(table->relid, Work::Verify, began, problems);
     EndProgress(progress);
     LeaveOwner(owner);
     relation_close(base, NoLock);
@@ -371,12 +454,8 @@ SQL_FUNCTION(index_table_verify) {
 SQL_FUNCTION(index_table_repair) {
     PreventCommandDuringRecovery("index_table.repair()");
     PreventCommandIfReadOnly("index_table.repair()");
-    if (std::optional<GlobalIndex> index = FindOwnGlobalIndex(PG_GETARG_OID(0))) {
-        int64 problems = VerifyGlobal(*index, nullptr);
-        if (problems > 0)
-            RepairGlobalIndex(*index);
-        PG_RETURN_INT64(problems);
-    }
+    if (std::optional<GlobalIndex> index = FindOwnGlobalIndex(PG_GETARG_OID(0)))
+        PG_RETURN_INT64(RepairWhole(*index));
     const IndexTable *table = LockIndexTable(GetOwnIndexTable(PG_GETARG_OID(0)), AccessShareLock);
     RefuseHypertable(table->base);
     CheckIsComplete(table);

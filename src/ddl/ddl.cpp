@@ -896,8 +896,10 @@ SQL_FUNCTION(index_table_on_drop) {
     Dropped dropped = ReadDropped();
     ListCell *cell;
     ForgetDroppedRelations(dropped);
-    foreach (cell, dropped.relations)
+    foreach (cell, dropped.relations) {
         ForgetDrainErrors(lfirst_oid(cell));
+        ForgetCounts(lfirst_oid(cell));
+    }
     ForgetDroppedOutboxTables(dropped.relations);
     foreach (cell, dropped.columns)
         ForgetIncludedColumns(lfirst_oid(cell));

@@ -181,13 +181,26 @@ void LimitLockWaits(bool limit) {
                     PGC_SUSET, PGC_S_OVERRIDE);
 }
 
+void LogDrain(Oid relid, TimestampTz began) {
+    long milliseconds = TimestampDifferenceMilliseconds(began, GetCurrentTimestamp());
+    const char *name = IsWorthLogging(milliseconds) ? get_rel_name(relid) : nullptr;
+    if (name)
+        ereport(LOG, (errmsg("index_table: drain of \"%s.%s\" took %.3f s",
+                             get_namespace_name(get_rel_namespace(relid)), name,
+                             static_cast<double>(milliseconds) / 1000)));
+}
+
 void DrainThing(Drainer *drainer, const Thing &thing, DrainWish wish) {
     Schedule *schedule = ScheduleOf(drainer, thing.relid);
     if (!IsDue(schedule, thing, wish))
         return;
     DrainResult result = DrainResult::Failed;
     LimitLockWaits(true);
-    if (!TryInWorker(drainer, [&] { result = thing.kind->drain(thing.relid); }))
+    TimestampTz began = GetCurrentTimestamp();
+    if (!TryInWorker(drainer, [&] {
+            result = thing.kind->drain(thing.relid);
+            LogDrain(thing.relid, began);
+        }))
         result = DrainResult::Failed;
     LimitLockWaits(false);
     SetNext(schedule, result);
@@ -252,25 +265,6 @@ void AwaitStart() {
     }
 }
 
-// Whatever the database, or the role, sets for others.
-void SetOptions() {
-    constexpr const char *kOptions[][2] = {{"role", "none"},
-                                           {"session_replication_role", "origin"},
-                                           {"search_path", "pg_catalog, pg_temp"},
-                                           {"default_transaction_isolation", "read committed"},
-                                           {"default_transaction_read_only", "off"},
-                                           {"default_transaction_deferrable", "off"},
-                                           {"statement_timeout", "0"},
-                                           {"transaction_timeout", "0"}, // since 17
-                                           {"lock_timeout", "0"},
-                                           {"idle_in_transaction_session_timeout", "0"},
-                                           {"zero_damaged_pages", "off"},
-                                           {"row_security", "on"}};
-    for (const auto &[name, value] : kOptions)
-        if (GetConfigOption(name, true, false))
-            SetConfigOption(name, value, PGC_SUSET, PGC_S_OVERRIDE);
-}
-
 } // namespace
 
 void InitializeDrainWorker() {
@@ -293,7 +287,7 @@ void index_table_drain_main(Datum argument) {
     BackgroundWorkerInitializeConnectionByOid(DatumGetObjectId(argument), InvalidOid, 0);
     if (!RegisterDrainWorker())
         return;
-    SetOptions();
+    SetWorkerOptions();
     HASHCTL control = {.keysize = sizeof(Oid), .entrysize = sizeof(Schedule)};
     Drainer drainer = {};
     drainer.schedules = hash_create("index_table drains", 64, &control, HASH_ELEM | HASH_BLOBS);

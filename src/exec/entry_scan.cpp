@@ -235,7 +235,10 @@ EntryScan BeginEntryScan(const IndexTable *table, const EntryCondition &conditio
     Assert(condition.count >= 0 && condition.count <= table->group_count());
     // Where the index table does not show what the base table does, the entries are made from the
     // base table on the spot.
-    return OpenScan(table, condition, !ShowsBase(table, GetActiveSnapshot()), false, InvalidOid);
+    EntryScan scan =
+        OpenScan(table, condition, !ShowsBase(table, GetActiveSnapshot()), false, InvalidOid);
+    scan.is_lookup = true;
+    return scan;
 }
 
 EntryScan BeginRecomputation(const IndexTable *table, bool backward, Oid order) {
@@ -258,16 +261,23 @@ HeapTuple NextEntry(EntryScan *scan) {
                 return nullptr;
         }
         HeapTuple entry = scan->batch->vals[scan->next++];
+        scan->entries_read++;
         bool isnull;
         int32 partition = DatumGetInt32(heap_getattr(entry, scan->table->partition_position() + 1,
                                                      scan->batch->tupdesc, &isnull));
         if (!isnull && OidIsValid(FindPartition(scan->table->base, partition)))
             return entry;
+        scan->entries_skipped++;
         CHECK_FOR_INTERRUPTS();
     }
 }
 
 void EndEntryScan(EntryScan *scan) {
+    if (Counts *counts = scan->is_lookup ? CountsOf(scan->table->relid) : nullptr) {
+        counts->lookups++;
+        counts->entries_read += scan->entries_read;
+        counts->entries_skipped += scan->entries_skipped;
+    }
     if (scan->batch)
         SPI_freetuptable(scan->batch);
     SPI_cursor_close(scan->portal);

@@ -38,6 +38,9 @@ struct EntryScan {
     Portal portal;
     SPITupleTable *batch;
     uint64 next;
+    bool is_lookup; // it is counted as one
+    uint64 entries_read;
+    uint64 entries_skipped;
 };
 // Entries that a scan fetches at once: no more of their rows can be asked of a shard together.
 constexpr int kEntriesAtOnce = 500;

@@ -138,9 +138,12 @@ void ExplainScan(CustomScanState *node, List *ancestors, ExplainState *es) {
     if (!es->analyze || !scan->is_open)
         return;
     uint64 entries = 0, queued = 0, removed = 0, heap_fetches = 0, exact_blocks = 0,
-           lossy_blocks = 0, index_statements = 0, partitions = scan->partitions_visited;
+           lossy_blocks = 0, index_statements = 0, rows_fetched = 0, stale_entries = 0,
+           partitions = scan->partitions_visited;
     bool recomputed = false;
     for (const ScanSource &source : std::span(scan->sources, scan->plan.source_count)) {
+        rows_fetched += source.rows_fetched;
+        stale_entries += source.stale_entries;
         if (source.addresses) {
             entries += source.addresses->entries_read;
             heap_fetches += source.addresses->heap_fetches;
@@ -170,10 +173,10 @@ void ExplainScan(CustomScanState *node, List *ancestors, ExplainState *es) {
         if (removed > 0)
             ExplainPropertyUInteger("Entries Removed by Index Recheck", nullptr, removed, es);
         if (scan->plan.mode == ScanMode::Rows)
-            ExplainPropertyUInteger("Rows Fetched", nullptr, scan->rows_fetched, es);
+            ExplainPropertyUInteger("Rows Fetched", nullptr, rows_fetched, es);
         ExplainRechecks(&scan->css.ss.ps, es);
-        if (scan->stale_entries > 0 || es->format != EXPLAIN_FORMAT_TEXT)
-            ExplainPropertyUInteger("Entries Skipped", nullptr, scan->stale_entries, es);
+        if (stale_entries > 0 || es->format != EXPLAIN_FORMAT_TEXT)
+            ExplainPropertyUInteger("Entries Skipped", nullptr, stale_entries, es);
         ExplainPropertyUInteger("Heap Fetches", nullptr, heap_fetches, es);
         ExplainBlocks(exact_blocks, lossy_blocks, es);
     }

@@ -393,7 +393,7 @@ TupleTableSlot *FetchFromShard(IndexTableScan *scan, ScanSource *source) {
     Oid partition = RelationGetRelid(ForeignLeafOf(source->reading)->rel);
     if (!row)
         return nullptr;
-    scan->rows_fetched++;
+    source->rows_fetched++;
     if (!HasValues(scan, source, source->ordered, row) ||
         IsSeenRemotely(scan, source, partition, row))
         return nullptr;
@@ -428,13 +428,14 @@ bool Passes(IndexTableScan *scan, ExprState *IndexTableScan::*conditions, TupleT
 }
 
 // The next row of a global index. An entry has the key of every version of a row that it leads to.
-TupleTableSlot *NextThroughAddress(IndexTableScan *scan, AddressScan *addresses) {
+TupleTableSlot *NextThroughAddress(IndexTableScan *scan, ScanSource *source) {
+    AddressScan *addresses = source->addresses;
     const AddressedLeaf *leaf = FetchAddressedRow(addresses);
     if (!leaf) {
-        scan->stale_entries++;
+        source->stale_entries++;
         return nullptr;
     }
-    scan->rows_fetched++;
+    source->rows_fetched++;
     scan->row = leaf->slot;
     if (IsSeen(scan, leaf->relid, leaf->slot->tts_tid))
         return nullptr;
@@ -460,7 +461,7 @@ TupleTableSlot *FetchRow(IndexTableScan *scan, ScanSource *source) {
     SeekRows(&source->leaves, leaf, source->identity, source->identity_nulls);
     if (!NextRow(&source->leaves, leaf))
         return nullptr;
-    scan->rows_fetched++;
+    source->rows_fetched++;
     scan->row = leaf->slot;
     if (source->batch && (!leaf->index || !leaf->index->rd_index->indisunique))
         RaiseNotUnique(table, RelationGetRelid(leaf->rel));
@@ -468,6 +469,7 @@ TupleTableSlot *FetchRow(IndexTableScan *scan, ScanSource *source) {
 }
 
 void StartSource(ScanSource *source) {
+    source->starts++;
     if (source->addresses) {
         RestartAddresses(source->addresses);
         return;
@@ -529,11 +531,11 @@ TupleTableSlot *NextThroughEntry(IndexTableScan *scan) {
         scan->row = nullptr;
     }
     while (ScanSource *source = NextEntry(scan)) {
-        TupleTableSlot *slot = source->addresses ? NextThroughAddress(scan, source->addresses)
+        TupleTableSlot *slot = source->addresses ? NextThroughAddress(scan, source)
                                                  : FetchRow(scan, source);
         if (slot)
             return slot;
-        scan->stale_entries += !source->addresses;
+        source->stale_entries += !source->addresses;
     }
     return nullptr;
 }
@@ -542,7 +544,8 @@ TupleTableSlot *NextThroughEntry(IndexTableScan *scan) {
 
 // The next of a global index. What else the query asks for, the index's predicate implies: not so
 // where a partition is read itself.
-TupleTableSlot *NextAddressAlone(IndexTableScan *scan, AddressScan *addresses) {
+TupleTableSlot *NextAddressAlone(IndexTableScan *scan, ScanSource *source) {
+    AddressScan *addresses = source->addresses;
     TupleTableSlot *slot = ExecClearTuple(scan->css.ss.ss_ScanTupleSlot);
     if (IsOfWhole(addresses)) {
         const AddressedLeaf *leaf = FetchAddressedRow(addresses);
@@ -550,7 +553,7 @@ TupleTableSlot *NextAddressAlone(IndexTableScan *scan, AddressScan *addresses) {
         if (!Passes(scan, &IndexTableScan::implied, slot))
             return nullptr;
     } else if (!ReadHeldColumns(addresses, slot)) {
-        scan->stale_entries++;
+        source->stale_entries++;
         return nullptr;
     }
     return !addresses->recheck || Passes(scan, &IndexTableScan::recheck, slot) ? slot : nullptr;
@@ -560,7 +563,7 @@ TupleTableSlot *NextEntryAlone(IndexTableScan *scan) {
     TupleTableSlot *slot = scan->css.ss.ss_ScanTupleSlot;
     while (ScanSource *source = NextEntry(scan)) {
         if (source->addresses) {
-            if (NextAddressAlone(scan, source->addresses))
+            if (NextAddressAlone(scan, source))
                 return slot;
             continue;
         }
@@ -568,7 +571,7 @@ TupleTableSlot *NextEntryAlone(IndexTableScan *scan) {
         const EntrySource &entries = source->entries;
         int32 partition_id = DatumGetInt32(entries.values[table->partition_position()]);
         if (!IsReadable(&source->leaves, partition_id)) {
-            scan->stale_entries++;
+            source->stale_entries++;
             continue;
         }
         ExecClearTuple(slot);
@@ -785,12 +788,33 @@ TupleTableSlot *Execute(CustomScanState *node) {
     return ExecScan(&node->ss, Next, Recheck);
 }
 
+// Adds what a source has done to what is known of its index table, or global index.
+void CountSource(const ScanSource &source) {
+    if (source.starts == 0)
+        return;
+    const AddressScan *addresses = source.addresses;
+    Counts *counts = CountsOf(addresses ? addresses->plan->root : source.table->relid);
+    if (!counts)
+        return;
+    counts->lookups += source.starts;
+    counts->entries_read += addresses ? addresses->entries_read : source.entries.entries_read;
+    counts->rows_fetched += source.rows_fetched;
+    counts->entries_skipped +=
+        source.stale_entries + (addresses ? 0 : source.entries.entries_removed);
+    for (const ShardRows *rows : {source.shards, source.shards_ahead})
+        if (rows)
+            counts->shard_statements += GetCounts(rows).pipelined + GetCounts(rows).wrapped;
+    if (source.entries.remote)
+        counts->shard_statements += CountStatements(source.entries.remote);
+}
+
 void End(CustomScanState *node) {
     IndexTableScan *scan = ToScan(node);
     if (!scan->is_open)
         return;
     CloseLeaf(scan);
     for (ScanSource &source : std::span(scan->sources, scan->plan.source_count)) {
+        CountSource(source);
         if (source.addresses) {
             EndAddressScan(source.addresses);
             continue;

@@ -33,6 +33,10 @@ struct ScanSource {
     EntryBatch *ahead;
     int group;           // of those that the next scan has; -1: none
     EntryBatch *reading; // whichever of the two batches entries come from; null: from neither
+
+    uint64 starts;
+    uint64 rows_fetched;
+    uint64 stale_entries;
 };
 
 struct IndexTableScan {
@@ -71,8 +75,6 @@ struct IndexTableScan {
     Oid again_leaf;
     AttrMap *again_map;
 
-    uint64 rows_fetched;
-    uint64 stale_entries;
     uint64 partitions_visited;
 };
 

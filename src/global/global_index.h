@@ -31,6 +31,9 @@ List *ListGlobalIndexes(Relation base);
 // All that have a tree.
 List *ListGlobalTrees(Relation base);
 
+// All roots of the database, complete or not.
+List *ListGlobalRoots();
+
 // Removes stale entries; returns their number. Waits for others that do. Raises 42501 for who does
 // not own the index.
 int64 SweepGlobalIndex(const GlobalIndex &index);

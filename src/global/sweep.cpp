@@ -197,6 +197,7 @@ void ForgetPasses(Relation storage, const SweptChild *swept) {
 
 int64 Sweep(Relation storage, BufferAccessStrategy strategy) {
     FAULT_POINT("sweep.sweep");
+    TimestampTz began = GetCurrentTimestamp();
     Assert(CheckRelationLockedByMe(storage, ShareUpdateExclusiveLock, true));
     MemoryContext memory =
         AllocSetContextCreate(CurrentMemoryContext, "index_table sweep", ALLOCSET_DEFAULT_SIZES);
@@ -236,6 +237,7 @@ int64 Sweep(Relation storage, BufferAccessStrategy strategy) {
     index_close(tree, NoLock);
     MemoryContextSwitchTo(caller);
     MemoryContextDelete(memory);
+    RecordWork(RootOfStorage(storage), Work::Vacuum, began, static_cast<int64>(removed));
     return static_cast<int64>(removed);
 }
 
@@ -267,9 +269,11 @@ int64 SweepGlobalIndex(const GlobalIndex &index) {
     return removed;
 }
 
-int64 SweepOwnGlobalIndexes() {
+List *ListGlobalRoots() {
     Oid method = GlobalMethod();
     List *roots = NIL;
+    if (!OidIsValid(method))
+        return NIL;
     Relation classes = table_open(RelationRelationId, AccessShareLock);
     SysScanDesc scan = systable_beginscan(classes, InvalidOid, false, nullptr, 0, nullptr);
     for (HeapTuple tuple; HeapTupleIsValid(tuple = systable_getnext(scan));) {
@@ -280,9 +284,13 @@ int64 SweepOwnGlobalIndexes() {
     }
     systable_endscan(scan);
     table_close(classes, AccessShareLock);
+    return roots;
+}
+
+int64 SweepOwnGlobalIndexes() {
     int64 removed = 0;
     ListCell *cell;
-    foreach (cell, roots) {
+    foreach (cell, ListGlobalRoots()) {
         std::optional<GlobalIndex> index = FindGlobalIndex(lfirst_oid(cell));
         if (index && compat::OwnsRelation(index->root))
             removed += SweepGlobalIndex(*index);

@@ -57,8 +57,17 @@ void WriteEntries(EntryWriter *writer, ChangeBuffer *buffer, const NetChanges &n
     InsertEntries(writer, {net.inserts, net.insert_count});
 }
 
+void CountFlush(Oid relid, const NetChanges &net) {
+    Counts *counts = CountsOf(relid);
+    if (!counts)
+        return;
+    counts->flushes++;
+    counts->entries_written += net.delete_count + net.insert_count + net.replace_count;
+}
+
 void CarryOut(ChangeBuffer *buffer, const NetChanges &net, MemoryContext batch, bool more_to_come) {
     FAULT_POINT("flush.carry_out");
+    CountFlush(buffer->relid, net);
     if (buffer->table->on_servers) {
         MemoryContext caller = MemoryContextSwitchTo(batch);
         WriteToServers(buffer, net, more_to_come);

@@ -7,6 +7,5 @@
 #include "partitions/membership.h"
 #include "partitions/references.h"
 #include "partitions/sweep.h"
-#include "partitions/sweep_worker.h"
 #include "partitions/triggers.h"
 #include "partitions/truncate.h"

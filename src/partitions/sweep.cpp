@@ -154,6 +154,7 @@ void EndSweep(Sweep *sweep) {
 }
 
 int64 SweepEntries(const IndexTable *table, RemovedEntries *removed) {
+    TimestampTz began = GetCurrentTimestamp();
     Sweep sweep;
     BeginSweep(&sweep, table);
     sweep.noted = removed;
@@ -162,6 +163,7 @@ int64 SweepEntries(const IndexTable *table, RemovedEntries *removed) {
     while (SweepBatch(&sweep, table))
         ;
     EndSweep(&sweep);
+    RecordWork(table->relid, Work::Vacuum, began, sweep.removed);
     return sweep.removed;
 }
 

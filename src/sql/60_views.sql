@@ -38,11 +38,6 @@ CREATE VIEW index_table.partitions AS
 COMMENT ON VIEW index_table.partitions IS 'partitions of base tables with their live partition numbers; server where a partition is foreign';
 GRANT SELECT ON index_table.partitions TO PUBLIC;
 
-CREATE FUNCTION index_table.queue_lag(index_table regclass, OUT pending bigint, OUT lag interval)
-    AS 'MODULE_PATHNAME', 'index_table_queue_lag'
-    LANGUAGE C STABLE STRICT PARALLEL RESTRICTED;
-COMMENT ON FUNCTION index_table.queue_lag(regclass) IS 'internal: what index_table.stat shows of queues';
-
 CREATE VIEW index_table.global_indexes AS
     SELECT r.oid::pg_catalog.regclass AS index, i.indrelid::pg_catalog.regclass AS base,
            pg_catalog.pg_get_indexdef(r.oid) AS definition, COALESCE(x.indisunique, false) AS is_unique,
@@ -68,34 +63,6 @@ CREATE VIEW index_table.global_indexes AS
 COMMENT ON VIEW index_table.global_indexes IS
     'indexes made by CREATE INDEX … USING global: the B-tree that has the entries, for amcheck and pageinspect; the relation whose VACUUM removes stale ones; is_built: it is complete, and queries use it; bytes: of all its parts; entries, and stale_entries since the last sweep (estimates, of PostgreSQL''s statistics); last_sweep, by whomever: NULL where none is known';
 GRANT SELECT ON index_table.global_indexes TO PUBLIC;
-
-CREATE VIEW index_table.stat AS
-    SELECT d.index_table, d.base,
-           (SELECT sum(GREATEST(c.reltuples, 0)) FROM pg_catalog.pg_class c
-             WHERE c.oid = ANY (p.relations))::bigint AS entries,
-           COALESCE((SELECT sum(r.entries) FROM index_table.retired_partition r
-                      WHERE r.index_table = d.index_table), 0)::bigint AS dead_entries,
-           (SELECT sum(s.idx_scan) FROM pg_catalog.pg_stat_all_indexes s
-             WHERE s.relid = ANY (p.relations))::bigint AS scans,
-           (SELECT sum(s.idx_tup_read) FROM pg_catalog.pg_stat_all_indexes s
-             WHERE s.relid = ANY (p.relations))::bigint AS entries_read,
-           (SELECT sum(pg_catalog.pg_total_relation_size(r.oid))
-              FROM pg_catalog.pg_class r
-             WHERE r.oid = ANY (p.relations) AND r.relkind <> 'f')::bigint AS bytes,
-           q.pending, q.lag
-      FROM index_table.definition d
-      JOIN pg_catalog.pg_class t ON t.oid = d.index_table,
-           LATERAL (SELECT CASE t.relkind WHEN 'r' THEN ARRAY[t.oid]
-                           ELSE ARRAY(SELECT relid FROM pg_catalog.pg_partition_tree(t.oid) WHERE isleaf) END AS relations) p,
-           LATERAL index_table.queue_lag(d.index_table) q
-    UNION ALL
-    SELECT g.index, g.base, g.entries, g.stale_entries, pg_catalog.pg_stat_get_numscans(g.tree),
-           pg_catalog.pg_stat_get_tuples_returned(g.tree), g.bytes, NULL, NULL
-      FROM index_table.global_indexes g
-     WHERE g.is_built;
-COMMENT ON VIEW index_table.stat IS
-    'size and use of index tables and global indexes: entries, and dead ones of partitions that are gone, of global indexes those of rows that VACUUM has removed, too (estimates); scans of their indexes and entries read by them; changes that are queued here, and for how long the oldest is that is not set aside (NULL: there is no queue)';
-GRANT SELECT ON index_table.stat TO PUBLIC;
 
 CREATE VIEW index_table.progress AS
     SELECT l.pid, l.objid::pg_catalog.regclass AS base,

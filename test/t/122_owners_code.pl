@@ -142,6 +142,16 @@ $node->restart;
 $node->poll_query_until('postgres', q{SELECT pending = 0 FROM index_table.queue_lag('t_later')}) or die 'the worker does not drain';
 hers_alone('the worker after a restart');
 
+# It verifies, and repairs what is damaged.
+$position = -s $node->logfile;
+$node->safe_psql('postgres', q{SET session_replication_role = replica; DELETE FROM t_by_key WHERE id IN (SELECT id FROM t_by_key ORDER BY id LIMIT 3); DELETE FROM t_later WHERE id IN (SELECT id FROM t_later ORDER BY id LIMIT 3); DELETE FROM t_elements WHERE id IN (SELECT id FROM t_elements ORDER BY id LIMIT 3)});
+$node->safe_psql('postgres', "ALTER SYSTEM SET index_table.$_") foreach 'verify_repair = on', 'verify_share = 100', 'verify_interval = 1';
+$node->reload;
+$node->poll_query_until('postgres', q{SELECT bool_and(last_verify IS NOT NULL) AND count(last_repair) >= 3 FROM index_table.stat}) or die 'the worker does not verify and repair';
+$node->safe_psql('postgres', 'ALTER SYSTEM SET index_table.verify_interval = 0');
+$node->reload;
+hers_alone('the worker that verifies and repairs');
+
 is_deeply([ grep { !$ran{$_} } qw(key predicate elements) ], [], 'all of it was run: ' . join(', ', map { "$_ $ran{$_} times" } sort keys %ran));
 $node->safe_psql('postgres', 'CALL index_table.drain(); SELECT index_table.vacuum()');
 is($node->safe_psql('postgres', $differences), "0\n0\n0", 'the index tables are right');

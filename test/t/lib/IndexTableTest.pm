@@ -46,6 +46,7 @@ log_min_messages = error
 autovacuum = off
 client_min_messages = warning
 max_prepared_transactions = 10
+index_table.verify_interval = 0
 $conf));
 	$node->start;
 	return $node;

@@ -1,8 +1,9 @@
-#include "partitions/sweep_worker.h"
+#include "upkeep/worker.h"
 
 #include "core/public.h"
-#include "partitions/sweep.h"
+#include "partitions/public.h"
 #include "shard/public.h"
+#include "upkeep/background_verify.h"
 
 extern "C" {
 PGDLLEXPORT void index_table_launcher_main(Datum argument);
@@ -12,7 +13,8 @@ PGDLLEXPORT void index_table_vacuum_main(Datum argument);
 namespace index_table {
 namespace {
 
-constinit int naptime = 60; // seconds between passes; 0: none
+constexpr int kDefaultNaptime = 60;
+constinit int naptime = kDefaultNaptime; // seconds between passes; 0: none
 
 // --- Databases ---------------------------------------------------------------
 
@@ -81,6 +83,7 @@ List *ListIndexTablesToSweep(MemoryContext memory) {
 }
 
 void VacuumInBatches(Oid relid, MemoryContext memory) {
+    TimestampTz began = GetCurrentTimestamp();
     Begin();
     const IndexTable *table = FindIndexTable(relid);
     Sweep sweep = {};
@@ -103,9 +106,9 @@ void VacuumInBatches(Oid relid, MemoryContext memory) {
             EndSweep(&sweep);
         Commit();
     }
-    if (sweep.removed > 0)
-        ereport(DEBUG1, (errmsg("removed %lld dead entries from index table with OID %u",
-                                static_cast<long long>(sweep.removed), relid)));
+    Begin();
+    RecordWork(relid, Work::Vacuum, began, sweep.removed);
+    Commit();
 }
 
 // What fails, as where an index table cannot be vacuumed, does not keep the rest from it.
@@ -147,11 +150,13 @@ void StartDraining() {
 } // namespace
 
 void InitializeWorker() {
+    InitializeBackgroundVerify();
     DefineCustomIntVariable("index_table.vacuum_naptime",
                             "Seconds between two passes of the worker that removes dead entries; 0 "
                             "turns it off.",
                             "It runs where index_table is in shared_preload_libraries.", &naptime,
-                            60, 0, 86400, PGC_SIGHUP, GUC_UNIT_S, nullptr, nullptr, nullptr);
+                            kDefaultNaptime, 0, 86400, PGC_SIGHUP, GUC_UNIT_S, nullptr, nullptr,
+                            nullptr);
     if (!process_shared_preload_libraries_in_progress)
         return;
     BackgroundWorker worker;
@@ -172,11 +177,13 @@ void index_table_launcher_main(Datum) {
     MemoryContext memory =
         AllocSetContextCreate(TopMemoryContext, "index_table launcher", ALLOCSET_DEFAULT_SIZES);
     // At once after a start: shards may have rows of which a crash has kept the entries.
-    for (;; SleepInWorker(1000L * (naptime > 0 ? naptime : 60))) {
+    for (;; SleepInWorker(1000L * (naptime > 0 ? naptime : kDefaultNaptime))) {
         MemoryContextSwitchTo(memory);
         ListCell *cell;
-        foreach (cell, ListDatabases())
+        List *databases = ListDatabases();
+        foreach (cell, databases)
             VisitDatabase(lfirst_oid(cell));
+        ForgetOtherDatabases(databases);
         MemoryContextReset(memory);
     }
 }
@@ -186,7 +193,7 @@ void index_table_vacuum_main(Datum argument) {
     BackgroundWorkerUnblockSignals();
     BackgroundWorkerInitializeConnectionByOid(DatumGetObjectId(argument), InvalidOid, 0);
     // Whatever the database sets for others: entries on servers are swept by SQL.
-    SetConfigOption("default_transaction_read_only", "off", PGC_SUSET, PGC_S_OVERRIDE);
+    SetWorkerOptions();
     MemoryContext memory =
         AllocSetContextCreate(TopMemoryContext, "index_table vacuum", ALLOCSET_DEFAULT_SIZES);
     StartDraining(); // first: to vacuum may take long
@@ -201,4 +208,10 @@ void index_table_vacuum_main(Datum argument) {
     ListCell *cell;
     foreach (cell, tables)
         Try(memory, [&] { VacuumInBatches(lfirst_oid(cell), memory); });
+    Try(memory, [] {
+        Begin();
+        ForgetGone([](Oid relid) { return SearchSysCacheExists1(RELOID, relid); });
+        Commit();
+    });
+    VerifyInBackground(naptime > 0 ? naptime : kDefaultNaptime);
 }
