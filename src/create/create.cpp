@@ -83,6 +83,7 @@ CreateArguments ReadArguments(FunctionCallInfo fcinfo) {
     arguments.options.initially_deferred = !PG_ARGISNULL(13) && PG_GETARG_BOOL(13);
     arguments.options.is_deferrable =
         arguments.options.initially_deferred || (!PG_ARGISNULL(12) && PG_GETARG_BOOL(12));
+    arguments.options.is_visible = PG_ARGISNULL(15) || PG_GETARG_BOOL(15);
 
     if (arguments.include && arguments.options.strategy != Strategy::Partial)
         ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
