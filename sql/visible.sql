@@ -4,7 +4,6 @@ CREATE EXTENSION IF NOT EXISTS index_table;
 CREATE SCHEMA visible;
 SET search_path = visible;
 LOAD 'index_table';
-SET client_min_messages = notice;
 
 \getenv abs_srcdir PG_ABS_SRCDIR
 \set oracle :abs_srcdir '/sql/include/oracle.sql'

@@ -10,6 +10,7 @@ namespace {
 struct Restriction {
     char *key;
     AttrNumber column;
+    Oid type; // of the key
     bool is_equality;
 };
 
@@ -25,6 +26,7 @@ struct Reference {
 
 struct Search {
     Oid base;
+    const Bitmapset *given; // parameters that constants stand for
     List *references;
 };
 
@@ -93,9 +95,9 @@ char *KeyText(Oid base, Node *node, int index) {
     List *names = deparse_context_for(get_rel_name(base), base);
     char *text = deparse_expression(node, names, false, false);
     AtEOXact_GUC(false, nest_level);
-    bool is_plain = IsA(node, Var) || (IsA(node, FuncExpr) &&
-                                       reinterpret_cast<FuncExpr *>(node)->funcformat ==
-                                           COERCE_EXPLICIT_CALL);
+    bool is_plain =
+        IsA(node, Var) || (IsA(node, FuncExpr) &&
+                           reinterpret_cast<FuncExpr *>(node)->funcformat == COERCE_EXPLICIT_CALL);
     return is_plain ? text : psprintf("(%s)", text);
 }
 
@@ -120,7 +122,8 @@ void Restrict(Search *search, const Query *query, Node *side, bool is_equality) 
     if (column <= 0)
         return;
     Restriction *restriction = palloc_object(Restriction);
-    *restriction = {KeyText(search->base, key, index), column, is_equality};
+    *restriction = {KeyText(search->base, key, index), column, exprType(WithoutRelabeling(key)),
+                    is_equality};
     Reference *reference = GetReference(search, query, index);
     reference->restrictions = lappend(reference->restrictions, restriction);
 }
@@ -234,7 +237,8 @@ void VisitQuery(Search *search, Query *query) {
     if (query->jointree)
         ReadConditions(search, query, reinterpret_cast<Node *>(query->jointree));
     ShownColumns shown = {search, query};
-    compat::WalkQuery(query, CollectShown, &shown, QTW_IGNORE_RANGE_TABLE | QTW_IGNORE_CTE_SUBQUERIES);
+    compat::WalkQuery(query, CollectShown, &shown,
+                      QTW_IGNORE_RANGE_TABLE | QTW_IGNORE_CTE_SUBQUERIES);
     compat::WalkQuery(query, VisitSubqueries, search, 0);
 }
 
@@ -274,8 +278,13 @@ void ReadText(Search *search, const char *text) {
         raw->stmt = FindStatement(raw->stmt);
         if (!raw->stmt)
             continue;
-        Oid *types = nullptr;
+        // Every number up to the highest is a parameter, and must have a type.
         int count = 0;
+        for (int number = -1; (number = bms_next_member(search->given, number)) >= 0;)
+            count = number;
+        Oid *types = palloc0_array(Oid, Max(1, count));
+        for (int number = -1; (number = bms_next_member(search->given, number)) >= 0;)
+            types[number - 1] = TEXTOID;
         foreach (query, pg_analyze_and_rewrite_varparams(raw, text, &types, &count, nullptr))
             VisitQuery(search, lfirst_node(Query, query));
     }
@@ -290,8 +299,11 @@ bool TryAndUndo(Attempt attempt, Message *message) {
     volatile bool succeeded = false;
     BeginInternalSubTransaction(nullptr);
     MemoryContextSwitchTo(caller);
+    ErrorContextCallback *context = error_context_stack;
     PG_TRY();
     {
+        // What calls this takes the places of errors for places in its own text.
+        error_context_stack = nullptr;
         attempt();
         succeeded = true;
     }
@@ -302,9 +314,11 @@ bool TryAndUndo(Attempt attempt, Message *message) {
         if (error->sqlerrcode == ERRCODE_QUERY_CANCELED)
             PG_RE_THROW();
         FlushErrorState();
+        FlushErrorState();
         *message = {error->sqlerrcode, error->cursorpos};
     }
     PG_END_TRY();
+    error_context_stack = context;
     RollbackAndReleaseCurrentSubTransaction();
     MemoryContextSwitchTo(caller);
     CurrentResourceOwner = owner;
@@ -314,9 +328,10 @@ bool TryAndUndo(Attempt attempt, Message *message) {
 // Statistics have a parameter for every constant, and after the name of a type there must be a
 // constant: interval '1 day' has become interval $1. Gives it one that a type of times takes: true
 // where the error was of that kind.
+constexpr int kMostParameters = 65535;
 constexpr const char *kConstants[] = {"'epoch'", "'0'"};
 
-bool GiveConstant(char **text, const Message &message) {
+bool GiveConstant(char **text, Bitmapset **given, const Message &message) {
     if (message.position <= 0)
         return false;
     int offset = pg_mbcharcliplen(*text, strlen(*text), message.position - 1);
@@ -325,6 +340,10 @@ bool GiveConstant(char **text, const Message &message) {
     int length = 0;
     if (message.sqlstate == ERRCODE_SYNTAX_ERROR && place[0] == '$') {
         length = 1 + strspn(place + 1, "0123456789");
+        int number = pg_strtoint32(pnstrdup(place + 1, length - 1));
+        if (number <= 0 || number > kMostParameters)
+            return false;
+        *given = bms_add_member(*given, number);
         constant = kConstants[0];
     } else if (ERRCODE_TO_CATEGORY(message.sqlstate) == ERRCODE_DATA_EXCEPTION &&
                strncmp(place, kConstants[0], strlen(kConstants[0])) == 0) {
@@ -337,27 +356,36 @@ bool GiveConstant(char **text, const Message &message) {
     return true;
 }
 
+// Whether a text has strings of its own. To parse one is to have a type read it, and a type may be
+// somebody's: an array of a domain runs the domain's checks, with the rights of who asks.
+// Statistics have parameters for them, but of cursors' texts and the like.
+bool HasStrings(const char *text) {
+    for (const char *at = text; *at; at++)
+        if (*at == '\'' || (*at == '$' && !isdigit(static_cast<unsigned char>(at[1]))))
+            return true;
+    return false;
+}
+
 List *ReadStatement(Oid base, char *text, const char *path) {
+    if (HasStrings(text))
+        return NIL;
     constexpr int kTries = 40;
+    Bitmapset *given = nullptr;
     for (int i = 0; i < kTries; i++) {
-        Search search = {.base = base, .references = NIL};
+        Search search = {.base = base, .given = given, .references = NIL};
         Message message = {};
         auto read = [&] {
+            NewGUCNestLevel(); // which the subtransaction ends
             SetForQuery("search_path", path);
             SetForQuery("lock_timeout", "100ms");
             ReadText(&search, text);
         };
-        if (TryAndUndo(
-                [&] {
-                    NewGUCNestLevel();
-                    read();
-                },
-                &message))
+        if (TryAndUndo(read, &message))
             return search.references;
-        if (!GiveConstant(&text, message))
-            return nullptr;
+        if (!GiveConstant(&text, &given, message))
+            return NIL;
     }
-    return nullptr;
+    return NIL;
 }
 
 // --- Results -------------------------------------------------------------------
@@ -384,8 +412,9 @@ Datum NumbersOf(const Bitmapset *members) {
 }
 
 // Each key once.
-void ArraysOf(const Reference *reference, bool is_equality, Datum *keys, Datum *columns) {
-    List *texts = NIL, *seen = NIL, *numbers = NIL;
+void ArraysOf(const Reference *reference, bool is_equality, Datum *keys, Datum *columns,
+              Datum *types) {
+    List *texts = NIL, *seen = NIL, *numbers = NIL, *oids = NIL;
     ListCell *cell, *other;
     foreach (cell, reference->restrictions) {
         const Restriction *restriction = static_cast<Restriction *>(lfirst(cell));
@@ -397,9 +426,11 @@ void ArraysOf(const Reference *reference, bool is_equality, Datum *keys, Datum *
         seen = lappend(seen, restriction->key);
         texts = AddDatum(texts, CStringGetTextDatum(restriction->key));
         numbers = AddDatum(numbers, Int16GetDatum(restriction->column));
+        oids = AddDatum(oids, ObjectIdGetDatum(restriction->type));
     }
     *keys = ArrayOf(texts, TEXTOID, -1, false, TYPALIGN_INT);
     *columns = ArrayOf(numbers, INT2OID, sizeof(int16), true, TYPALIGN_SHORT);
+    *types = ArrayOf(oids, OIDOID, sizeof(Oid), true, TYPALIGN_INT);
 }
 
 const char *CommandName(CmdType command) {
@@ -423,7 +454,17 @@ const char *CommandName(CmdType command) {
 using namespace index_table;
 
 SQL_FUNCTION(index_table_statement_conditions) {
-    enum Column { kCommand, kEqual, kEqualColumns, kRanged, kRangedColumns, kShown, kChanged };
+    enum Column {
+        kCommand,
+        kEqual,
+        kEqualColumns,
+        kEqualTypes,
+        kRanged,
+        kRangedColumns,
+        kRangedTypes,
+        kShown,
+        kChanged
+    };
     InitMaterializedSRF(fcinfo, 0);
     ReturnSetInfo *result = reinterpret_cast<ReturnSetInfo *>(fcinfo->resultinfo);
     ListCell *cell;
@@ -433,8 +474,9 @@ SQL_FUNCTION(index_table_statement_conditions) {
         Datum values[kChanged + 1];
         bool nulls[kChanged + 1] = {};
         values[kCommand] = CStringGetTextDatum(CommandName(reference->command));
-        ArraysOf(reference, true, &values[kEqual], &values[kEqualColumns]);
-        ArraysOf(reference, false, &values[kRanged], &values[kRangedColumns]);
+        ArraysOf(reference, true, &values[kEqual], &values[kEqualColumns], &values[kEqualTypes]);
+        ArraysOf(reference, false, &values[kRanged], &values[kRangedColumns],
+                 &values[kRangedTypes]);
         values[kShown] = NumbersOf(reference->shown);
         values[kChanged] = NumbersOf(reference->changed);
         tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);

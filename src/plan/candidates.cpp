@@ -230,8 +230,8 @@ bool ServesScans(const IndexTable *table) {
         return false;
     return table->is_global() ||
            (!OidIsValid(table->log) && IsTrusted(table) && IsIdentityUnique(table) &&
-           (!table->options.is_deferred || OidIsValid(table->queue) || ReadsEventually()) &&
-           !IsAvoided(table) && !(table->on_servers && IsolationUsesXactSnapshot()));
+            (!table->options.is_deferred || OidIsValid(table->queue) || ReadsEventually()) &&
+            !IsAvoided(table) && !(table->on_servers && IsolationUsesXactSnapshot()));
 }
 
 bool LagsBehind(const IndexTable *table) {

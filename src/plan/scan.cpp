@@ -42,11 +42,10 @@ void InitializePlanning() {
         "\"on\" uses them where they promise to be faster, \"force\" wherever they can be used.",
         &enable_scan, static_cast<int>(ScanPolicy::On), kPolicies, PGC_USERSET, GUC_EXPLAIN,
         nullptr, nullptr, nullptr);
-    DefineCustomBoolVariable("index_table.use_invisible",
-                             "Lets queries use index tables that are invisible to others.",
-                             "To try one: index_table.set_visible() makes it visible, or invisible.",
-                             &use_invisible, false, PGC_USERSET, GUC_EXPLAIN, nullptr, ForgetPlans,
-                             nullptr);
+    DefineCustomBoolVariable(
+        "index_table.use_invisible", "Lets queries use index tables that are invisible to others.",
+        "To try one: index_table.set_visible() makes it visible, or invisible.", &use_invisible,
+        false, PGC_USERSET, GUC_EXPLAIN, nullptr, ForgetPlans, nullptr);
 }
 
 } // namespace index_table

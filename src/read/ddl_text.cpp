@@ -45,9 +45,8 @@ List *NamedAsIncluded(const Definition *definition) {
         return definition->include;
     ListCell *cell;
     foreach (cell, definition->identity)
-        if (std::none_of(
-                definition->key.columns, definition->key.columns + definition->key.count,
-                [&](const KeyColumn &column) { return column.attno == lfirst_int(cell); }))
+        if (std::none_of(definition->key.columns, definition->key.columns + definition->key.count,
+                         [&](const KeyColumn &column) { return column.attno == lfirst_int(cell); }))
             return list_make1_int(lfirst_int(cell));
     return NIL;
 }
@@ -126,8 +125,7 @@ char *IndexStatement(Oid root) {
     const char *begin = psprintf("CREATE INDEX %s ON ", quote_identifier(get_rel_name(root)));
     constexpr char kOnly[] = "ONLY ";
     const char *rest = statement + strlen(begin);
-    if (strncmp(statement, begin, strlen(begin)) != 0 ||
-        strncmp(rest, kOnly, strlen(kOnly)) != 0)
+    if (strncmp(statement, begin, strlen(begin)) != 0 || strncmp(rest, kOnly, strlen(kOnly)) != 0)
         return statement;
     return psprintf("%s%s", begin, rest + strlen(kOnly));
 }
