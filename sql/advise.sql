@@ -5,6 +5,7 @@ CREATE EXTENSION IF NOT EXISTS index_table;
 CREATE SCHEMA advise;
 SET search_path = advise;
 LOAD 'index_table';
+SET datestyle = ISO;
 \set SHOW_CONTEXT never
 
 \getenv abs_srcdir PG_ABS_SRCDIR

@@ -44,11 +44,11 @@ CREATE FUNCTION index_table.column_statistics(
     LANGUAGE sql STABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp
     AS $$
     SELECT a.attnum, a.attname, s.null_frac,
-           CASE WHEN s.n_distinct < 0 THEN -s.n_distinct * index_table.count_rows(base) ELSE NULLIF(s.n_distinct, 0) END,
+           CASE WHEN s.n_distinct < 0 THEN -s.n_distinct * r.rows ELSE NULLIF(s.n_distinct, 0) END,
            s.avg_width, s.elem_count_histogram[cardinality(s.elem_count_histogram)],
            (SELECT avg(f) FROM unnest(s.most_common_elem_freqs[1:cardinality(s.most_common_elem_freqs) - 3]) f),
            s.most_common_vals::text::text[], s.most_common_freqs::float8[]
-      FROM pg_class c
+      FROM (SELECT index_table.count_rows(base) AS rows OFFSET 0) r, pg_class c
       JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
       JOIN pg_namespace n ON n.oid = c.relnamespace
       JOIN pg_stats s ON s.schemaname = n.nspname AND s.tablename = c.relname AND s.attname = a.attname
@@ -76,6 +76,7 @@ CREATE FUNCTION index_table.estimate_bytes(
         type_oid oid;
         column_nulls float8;
         element record;
+        known jsonb := (SELECT jsonb_object_agg(s.attnum, to_jsonb(s)) FROM index_table.column_statistics(base) s);
         statistics record;
         storage record;
         size float8;
@@ -102,7 +103,7 @@ CREATE FUNCTION index_table.estimate_bytes(
                 column_number := (identity || include)[i - cardinality(key_columns) - 1];
                 type_oid := (SELECT a.atttypid FROM pg_attribute a WHERE a.attrelid = base AND a.attnum = column_number);
             END IF;
-            SELECT * INTO statistics FROM index_table.column_statistics(base) s WHERE s.attnum = column_number;
+            SELECT s.* INTO statistics FROM jsonb_to_record(known -> column_number::text) AS s(null_fraction float8, width float8, elements float8);
             -- An array that is a key has an entry for each element.
             SELECT t.typelem AS type INTO element FROM pg_type t
              WHERE t.oid = type_oid AND t.typcategory = 'A' AND t.typelem <> 0 AND i <= cardinality(key_columns);
