@@ -319,8 +319,9 @@ const IndexTable *GetIndexTable(Oid relid) {
         ereport(ERROR,
                 (errcode(ERRCODE_WRONG_OBJECT_TYPE), errmsg("\"%s\" is not an index table", name),
                  FindGlobalIndex(relid)
-                     ? errhint("It is a global index: verify(), repair() and vacuum() are for "
-                               "those, too, and the rest for index tables.")
+                     ? errhint("It is a global index: verify(), repair(), vacuum(), "
+                               "set_visible() and ddl() are for those, too, and the rest for "
+                               "index tables.")
                      : errhint("The view index_table.index_tables shows the index tables.")));
     return table;
 }

@@ -210,6 +210,12 @@ void SetMaintenance(Oid relid, bool deferred, Oid queue) {
     Invalidate(RecordedBase(relid));
 }
 
+void SetVisibility(Oid relid, bool visible) {
+    Assert(IsLocked(RecordedBase(relid), ShareUpdateExclusiveLock));
+    StoreVisibility(relid, visible);
+    Invalidate(RecordedBase(relid));
+}
+
 List *ListLoadedPartitions(Oid relid) {
     return ListNumbers("loaded_partition", "loaded_partition_pkey", relid);
 }

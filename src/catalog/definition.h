@@ -213,6 +213,8 @@ void SetLog(Oid relid, Oid log);
 // Sets whether an index table is maintained deferred: through its own queue, or, where `queue` is
 // InvalidOid, foreign partitions through the queues of their servers.
 void SetMaintenance(Oid relid, bool deferred, Oid queue);
+// Sets whether queries see an index table. ShareUpdateExclusiveLock on the base table will do.
+void SetVisibility(Oid relid, bool visible);
 // The partition numbers whose rows an index table being built has, a list of integers. The caller
 // who changes it holds ShareUpdateExclusiveLock on the index table, as whoever builds it does.
 List *ListLoadedPartitions(Oid relid);

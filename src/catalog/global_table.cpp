@@ -156,6 +156,7 @@ IndexTable *MakeGlobalTable(Relation base, const GlobalIndex &index) {
     table->method = tree->rd_rel->relam;
     table->has_local = HasLocalIndex(base, root, table->method);
     table->state = TableState::Built;
+    table->options.is_visible = GetGlobalOptions(root).visible;
     table->options.is_unique = tree->rd_index->indisunique;
     table->options.nulls_distinct = !tree->rd_index->indnullsnotdistinct;
     AddKey(table, base, root, tree);

@@ -13,7 +13,8 @@ constexpr Word kWords[] = {{"unique", &IndexOptions::is_unique, true},
                            {"nulls_not_distinct", &IndexOptions::nulls_distinct, false},
                            {"deferrable", &IndexOptions::is_deferrable, true},
                            {"initially_deferred", &IndexOptions::initially_deferred, true},
-                           {"deferred", &IndexOptions::is_deferred, true}};
+                           {"deferred", &IndexOptions::is_deferred, true},
+                           {"invisible", &IndexOptions::is_visible, false}};
 
 } // namespace
 

@@ -20,6 +20,7 @@ struct IndexOptions {
     bool is_deferrable = false;      // likewise: by a DEFERRABLE constraint
     bool initially_deferred = false; // likewise
     bool is_deferred = false; // maintenance of foreign partitions: through their queues alone
+    bool is_visible = true;   // to queries; it is maintained, and unique, all the same
 };
 
 // Raises 22023 where options contradict each other; of what a dump brings, false.

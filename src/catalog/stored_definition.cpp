@@ -387,6 +387,11 @@ Const *TextConst(const char *text) {
                      false);
 }
 
+void SetOptions(Query *query, const Definition &definition) {
+    list_nth_node(TargetEntry, query->targetList, OptionsColumn(query))->expr =
+        reinterpret_cast<Expr *>(TextConst(WriteOptions(definition)));
+}
+
 // What is stored must be what was meant.
 void CheckStored(const Definition &meant) {
     const Definition *stored = ReadDefinition(meant.relid);
@@ -536,9 +541,18 @@ void StoreMaintenance(Oid relid, bool deferred, Oid queue) {
     Definition *definition = ReadDefinition(relid);
     definition->options.is_deferred = deferred;
     EditQuery(relid, [=](Query *query) {
-        list_nth_node(TargetEntry, query->targetList, OptionsColumn(query))->expr =
-            reinterpret_cast<Expr *>(TextConst(WriteOptions(*definition)));
+        SetOptions(query, *definition);
         SetRelations(query, definition->log, queue);
+        return true;
+    });
+}
+
+void StoreVisibility(Oid relid, bool visible) {
+    FAULT_POINT("stored_definition.store_visibility");
+    Definition *definition = ReadDefinition(relid);
+    definition->options.is_visible = visible;
+    EditQuery(relid, [=](Query *query) {
+        SetOptions(query, *definition);
         return true;
     });
 }

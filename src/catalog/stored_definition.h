@@ -61,6 +61,7 @@ bool ForgetDroppedColumns(Oid relid);
 void StoreColumnTypes(Oid relid);
 void StoreLog(Oid relid, Oid log);
 void StoreMaintenance(Oid relid, bool deferred, Oid queue);
+void StoreVisibility(Oid relid, bool visible);
 
 // Takes from the rule the dependencies that PostgreSQL gives it.
 void ReleaseDefinition(Oid relid);

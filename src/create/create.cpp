@@ -83,6 +83,7 @@ CreateArguments ReadArguments(FunctionCallInfo fcinfo) {
     arguments.options.initially_deferred = !PG_ARGISNULL(13) && PG_GETARG_BOOL(13);
     arguments.options.is_deferrable =
         arguments.options.initially_deferred || (!PG_ARGISNULL(12) && PG_GETARG_BOOL(12));
+    arguments.options.is_visible = PG_ARGISNULL(15) || PG_GETARG_BOOL(15);
 
     if (arguments.include && arguments.options.strategy != Strategy::Partial)
         ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
@@ -523,6 +524,35 @@ void AdviseToPreload() {
                      others && *others ? ", " : "")));
 }
 
+// Warns where statistics say that the key will not be of much use. With the caller's rights.
+void WarnOfKey(Oid relid) {
+    const IndexTable *table = FindIndexTable(relid);
+    if (!table || table->options.is_unique)
+        return;
+    Datum columns[INDEX_MAX_KEYS];
+    for (int i = 0; i < table->key.count; i++)
+        columns[i] = Int16GetDatum(table->key.columns[i].attno);
+    Oid types[] = {REGCLASSOID, INT2ARRAYOID, BOOLOID, BOOLOID};
+    Datum values[] = {ObjectIdGetDatum(table->base),
+                      PointerGetDatum(construct_array(columns, table->key.count, INT2OID,
+                                                      sizeof(int16), true, TYPALIGN_SHORT)),
+                      BoolGetDatum(table->predicate != nullptr),
+                      BoolGetDatum(table->options.is_deferred)};
+    if (SPI_connect() != SPI_OK_CONNECT)
+        elog(ERROR, "SPI_connect failed");
+    int result =
+        SPI_execute_with_args("SELECT concern, hint FROM index_table.key_concerns($1, $2, $3, $4)",
+                              lengthof(types), types, values, nullptr, false, 0);
+    if (result != SPI_OK_SELECT)
+        elog(ERROR, "SPI_execute_with_args failed: %s", SPI_result_code_string(result));
+    for (uint64 i = 0; i < SPI_processed; i++) {
+        HeapTuple row = SPI_tuptable->vals[i];
+        ereport(WARNING, (errmsg("%s", SPI_getvalue(row, SPI_tuptable->tupdesc, 1)),
+                          errhint("%s", SPI_getvalue(row, SPI_tuptable->tupdesc, 2))));
+    }
+    SPI_finish();
+}
+
 } // namespace
 } // namespace index_table
 
@@ -532,6 +562,7 @@ SQL_FUNCTION(index_table_create) {
     PreventCommandDuringRecovery("index_table.create()");
     Oid index_table = Create(ReadArguments(fcinfo), false);
     AdviseToPreload();
+    WarnOfKey(index_table);
     PG_RETURN_OID(index_table);
 }
 
@@ -547,6 +578,7 @@ SQL_FUNCTION(index_table_create_concurrently) {
     CreateArguments arguments = ReadArguments(fcinfo);
     Oid index_table = Create(arguments, true);
     AdviseToPreload();
+    WarnOfKey(index_table);
     BuildConcurrently(index_table);
     if (arguments.options.is_deferred)
         if (const IndexTable *table = FindIndexTable(index_table))

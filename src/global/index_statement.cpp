@@ -156,7 +156,9 @@ void RefuseNewOptions(const AlterTableStmt *statement) {
                                 errmsg("cannot change option \"%s\" of index \"%s\"", name,
                                        get_rel_name(index)),
                                 errdetail("It belongs to what all partitions have in common."),
-                                errhint("Drop the global index, and create another.")));
+                                strcmp(name, "visible") == 0
+                                    ? errhint("index_table.set_visible() changes it.")
+                                    : errhint("Drop the global index, and create another.")));
         }
     }
 }

@@ -1,5 +1,6 @@
 #include "global/options.h"
 
+#include "core/public.h"
 #include "global/global_index.h"
 
 namespace index_table {
@@ -11,12 +12,14 @@ struct StoredOptions {
     bool unique;
     int method; // offset of a string
     int vacuum;
+    bool visible;
 };
 
 constexpr const char *kMethod = "method";
 constexpr const char *kDefaultMethod = "btree";
+constexpr const char *kVisible = "visible";
 constexpr GlobalOptions kDefaults = {
-    .unique = false, .method = BTREE_AM_OID, .vacuum = GlobalVacuum::Lazy};
+    .unique = false, .method = BTREE_AM_OID, .vacuum = GlobalVacuum::Lazy, .visible = true};
 
 constinit relopt_kind kind = RELOPT_KIND_LOCAL;
 
@@ -28,7 +31,8 @@ constinit relopt_enum_elt_def vacuum_values[] = {{"lazy", static_cast<int>(Globa
 constexpr relopt_parse_elt kElements[] = {
     {"unique", RELOPT_TYPE_BOOL, offsetof(StoredOptions, unique)},
     {kMethod, RELOPT_TYPE_STRING, offsetof(StoredOptions, method)},
-    {"vacuum", RELOPT_TYPE_ENUM, offsetof(StoredOptions, vacuum)}};
+    {"vacuum", RELOPT_TYPE_ENUM, offsetof(StoredOptions, vacuum)},
+    {kVisible, RELOPT_TYPE_BOOL, offsetof(StoredOptions, visible)}};
 
 bool IsOwn(const DefElem *option) {
     return std::any_of(std::begin(kElements), std::end(kElements), [&](const auto &element) {
@@ -84,6 +88,8 @@ void InitializeGlobalOptions() {
     add_enum_reloption(kind, "vacuum", "When entries of removed rows go", vacuum_values,
                        static_cast<int>(kDefaults.vacuum),
                        "Valid values are \"lazy\" and \"eager\".", ShareUpdateExclusiveLock);
+    add_bool_reloption(kind, kVisible, "Lets queries use the index", kDefaults.visible,
+                       ShareUpdateExclusiveLock);
 }
 
 bytea *GlobalOptionsOf(Datum reloptions, bool validate) {
@@ -103,7 +109,35 @@ GlobalOptions GetGlobalOptions(Relation index) {
     return {.unique = stored->unique,
             .method =
                 strcmp(method, kDefaultMethod) == 0 ? kDefaults.method : get_am_oid(method, true),
-            .vacuum = static_cast<GlobalVacuum>(stored->vacuum)};
+            .vacuum = static_cast<GlobalVacuum>(stored->vacuum),
+            .visible = stored->visible};
+}
+
+// PostgreSQL has no statement that changes options of a partitioned index.
+void StoreGlobalVisibility(Oid root, bool visible) {
+    FAULT_POINT("options.store_global_visibility");
+    Assert(IsLocked(root, ShareUpdateExclusiveLock));
+    Relation classes = table_open(RelationRelationId, RowExclusiveLock);
+    HeapTuple tuple = SearchSysCacheCopy1(RELOID, ObjectIdGetDatum(root));
+    if (!HeapTupleIsValid(tuple))
+        elog(ERROR, "cache lookup failed for index %u", root);
+    bool isnull;
+    Datum old = SysCacheGetAttr(RELOID, tuple, Anum_pg_class_reloptions, &isnull);
+    Node *off = visible ? nullptr : reinterpret_cast<Node *>(makeString(pstrdup("off")));
+    List *changed = list_make1(makeDefElem(pstrdup(kVisible), off, -1));
+    Datum options =
+        transformRelOptions(isnull ? Datum{0} : old, changed, nullptr, nullptr, false, visible);
+    Datum values[Natts_pg_class] = {};
+    bool nulls[Natts_pg_class] = {};
+    bool replace[Natts_pg_class] = {};
+    values[Anum_pg_class_reloptions - 1] = options;
+    nulls[Anum_pg_class_reloptions - 1] = options == Datum{0};
+    replace[Anum_pg_class_reloptions - 1] = true;
+    tuple = heap_modify_tuple(tuple, RelationGetDescr(classes), values, nulls, replace);
+    CatalogTupleUpdate(classes, &tuple->t_self, tuple);
+    InvokeObjectPostAlterHook(RelationRelationId, root, 0);
+    table_close(classes, RowExclusiveLock);
+    CommandCounterIncrement();
 }
 
 Datum TreeOptionsOf(Oid root) {

@@ -16,6 +16,7 @@ struct GlobalOptions {
     bool unique;
     Oid method; // of the tree
     GlobalVacuum vacuum;
+    bool visible; // to queries; what a root says
 };
 
 // Makes the options known to PostgreSQL. Once, when the library is loaded.
@@ -29,6 +30,9 @@ bytea *GlobalOptionsOf(Datum reloptions, bool validate);
 GlobalOptions GetGlobalOptions(Relation index);
 // Those that the tree's method has, of what pg_class says of a root.
 Datum TreeOptionsOf(Oid root);
+
+// Changes what a root says of `visible`. With ShareUpdateExclusiveLock on the root.
+void StoreGlobalVisibility(Oid root, bool visible);
 
 // The access method of trees of a name. Raises 42704 where there is none, 0A000 where its indexes
 // cannot be trees.

@@ -229,9 +229,12 @@ Bitmapset *AllColumns(const RelOptInfo *rel) {
 }
 
 bool ServesScans(const IndexTable *table) {
-    return !OidIsValid(table->log) && IsTrusted(table) && IsIdentityUnique(table) &&
-           (!table->options.is_deferred || OidIsValid(table->queue) || ReadsEventually()) &&
-           !IsAvoided(table) && !(table->on_servers && IsolationUsesXactSnapshot());
+    if (!table->options.is_visible && !UsesInvisible())
+        return false;
+    return table->is_global() ||
+           (!OidIsValid(table->log) && IsTrusted(table) && IsIdentityUnique(table) &&
+            (!table->options.is_deferred || OidIsValid(table->queue) || ReadsEventually()) &&
+            !IsAvoided(table) && !(table->on_servers && IsolationUsesXactSnapshot()));
 }
 
 bool LagsBehind(const IndexTable *table) {
@@ -239,9 +242,9 @@ bool LagsBehind(const IndexTable *table) {
 }
 
 bool ServesScans(const Base *base) {
-    return base->global_count > 0 ||
-           std::any_of(base->tables, base->tables + base->table_count,
-                       [](const IndexTable *table) { return ServesScans(table); });
+    auto serves = [](const IndexTable *table) { return ServesScans(table); };
+    return std::any_of(base->globals, base->globals + base->global_count, serves) ||
+           std::any_of(base->tables, base->tables + base->table_count, serves);
 }
 
 bool CanAskServers(const Candidate *candidate, const IndexPath *path) {
@@ -286,6 +289,8 @@ CandidateSet *OfferCandidates(PlannerInfo *root, RelOptInfo *rel, const Base *ba
         Offer(&offering, GetOwnerIndexes(table), columns);
     }
     for (const IndexTable *table : std::span(base->globals, base->global_count)) {
+        if (!ServesScans(table))
+            continue;
         Offering offering = {.root = root, .rel = rel, .set = set, .table = table};
         OfferGlobalIndex(&offering, columns);
     }

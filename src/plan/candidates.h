@@ -46,8 +46,8 @@ struct CandidateSet {
 CandidateSet *GetCandidates(const RelOptInfo *rel);
 const Candidate *FindCandidate(const RelOptInfo *rel, const IndexOptInfo *info);
 
-// Whether plain SELECTs may use an index table at all: it is in step at every commit, and an entry
-// leads to one row.
+// Whether plain SELECTs may use an index table at all: it is visible to this session, in step at
+// every commit, and an entry leads to one row.
 bool ServesScans(const IndexTable *table);
 bool ServesScans(const Base *base);
 // Whether entries of an index table may be older than their rows, as far as scans make it out.

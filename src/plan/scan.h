@@ -15,6 +15,8 @@ enum class ScanPolicy : int {
     Force, // wherever they can be used
 };
 ScanPolicy GetScanPolicy();
+// Whether this session uses index tables that are invisible to queries.
+bool UsesInvisible();
 
 void InitializePlanning();
 

@@ -51,10 +51,11 @@ SQL_FUNCTION(index_table_describe) {
         CStringGetTextDatum(definition->options.is_deferred ? "deferred" : "immediate"),
         BoolGetDatum(IsComplete(definition)),
         ObjectIdGetDatum(definition->log),
+        BoolGetDatum(definition->options.is_visible),
     };
     bool nulls[lengthof(values)] = {};
     nulls[2] = definition->predicate == nullptr;
-    nulls[lengthof(values) - 1] = !OidIsValid(definition->log);
+    nulls[11] = !OidIsValid(definition->log);
     TupleDesc descriptor;
     if (get_call_result_type(fcinfo, nullptr, &descriptor) != TYPEFUNC_COMPOSITE)
         elog(ERROR, "return type must be a row type");

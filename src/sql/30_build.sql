@@ -16,11 +16,12 @@ CREATE FUNCTION index_table."create"(
     nulls_distinct     boolean DEFAULT true,
     is_deferrable      boolean DEFAULT false,
     initially_deferred boolean DEFAULT false,
-    servers     text    DEFAULT NULL
+    servers     text    DEFAULT NULL,
+    is_visible  boolean DEFAULT true
 ) RETURNS regclass
     AS 'MODULE_PATHNAME', 'index_table_create'
     LANGUAGE C VOLATILE PARALLEL UNSAFE;
-COMMENT ON FUNCTION index_table."create"(regclass, text, text, text, text, boolean, text, text, text, integer, text, boolean, boolean, boolean, text) IS
+COMMENT ON FUNCTION index_table."create"(regclass, text, text, text, text, boolean, text, text, text, integer, text, boolean, boolean, boolean, text, boolean) IS
     'creates and fills an index table over base and returns it; key as between the parentheses of CREATE INDEX. Takes SHARE ROW EXCLUSIVE on base and its partitions: readers go on, writers wait. Owner of base only';
 
 CREATE PROCEDURE index_table.create_concurrently(
@@ -38,11 +39,12 @@ CREATE PROCEDURE index_table.create_concurrently(
     nulls_distinct     boolean DEFAULT true,
     is_deferrable      boolean DEFAULT false,
     initially_deferred boolean DEFAULT false,
-    servers     text    DEFAULT NULL
+    servers     text    DEFAULT NULL,
+    is_visible  boolean DEFAULT true
 )
     AS 'MODULE_PATHNAME', 'index_table_create_concurrently'
     LANGUAGE C;
-COMMENT ON PROCEDURE index_table.create_concurrently(regclass, text, text, text, text, boolean, text, text, text, integer, text, boolean, boolean, boolean, text) IS
+COMMENT ON PROCEDURE index_table.create_concurrently(regclass, text, text, text, text, boolean, text, text, text, integer, text, boolean, boolean, boolean, text, boolean) IS
     'creates an index table like create(), in several transactions, while others read and write base; foreign partitions must be captured on their servers. Takes SHARE ROW EXCLUSIVE on base and its partitions for a moment at the beginning and at the end. What is interrupted is left incomplete, for rebuild() or drop()';
 
 CREATE PROCEDURE index_table.create_index_concurrently(statement text)
@@ -62,6 +64,12 @@ CREATE FUNCTION index_table."drop"(index_table regclass) RETURNS void
     LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 COMMENT ON FUNCTION index_table."drop"(regclass) IS
     'drops an index table, as DROP TABLE does; with the last one of a base table go the triggers. Takes SHARE ROW EXCLUSIVE on the base table, ACCESS EXCLUSIVE on the index table. Owner only';
+
+CREATE FUNCTION index_table.set_visible(index_table regclass, visible boolean) RETURNS void
+    AS 'MODULE_PATHNAME', 'index_table_set_visible'
+    LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+COMMENT ON FUNCTION index_table.set_visible(regclass, boolean) IS
+    'whether queries use an index table, or a global index; what is invisible is maintained, and unique, all the same. Sessions with the setting index_table.use_invisible use it nevertheless. Takes SHARE UPDATE EXCLUSIVE on the base table: blocks neither readers nor writers. Owner only';
 
 CREATE FUNCTION index_table.verify(
     index_table regclass,

@@ -5,7 +5,7 @@ CREATE FUNCTION index_table.describe(
     index_table regclass,
     OUT strategy text, OUT key text, OUT predicate text, OUT identity name[], OUT include name[],
     OUT is_unique boolean, OUT nulls_distinct boolean, OUT is_deferrable boolean, OUT initially_deferred boolean,
-    OUT maintenance text, OUT is_complete boolean, OUT log regclass
+    OUT maintenance text, OUT is_complete boolean, OUT log regclass, OUT is_visible boolean
 )
     AS 'MODULE_PATHNAME', 'index_table_describe'
     LANGUAGE C STABLE STRICT PARALLEL SAFE;
@@ -18,7 +18,7 @@ CREATE VIEW index_table.index_tables AS
            CASE WHEN c.relkind = 'r' THEN pg_catalog.pg_total_relation_size(c.oid)
                 WHEN o.servers IS NULL THEN (SELECT sum(pg_catalog.pg_total_relation_size(t.relid))
                         FROM pg_catalog.pg_partition_tree(c.oid) t)::bigint END AS bytes,
-           o.servers
+           o.servers, s.is_visible
       FROM index_table.definition d
       JOIN pg_catalog.pg_class c ON c.oid = d.index_table,
            LATERAL index_table.describe(d.index_table) s,
@@ -50,7 +50,9 @@ CREATE VIEW index_table.global_indexes AS
                                      JOIN pg_catalog.pg_class l ON l.oid = c.relid WHERE c.isleaf AND l.reltuples > 0), 0)::bigint AS entries,
            pg_catalog.pg_stat_get_dead_tuples(s.oid) AS stale_entries,
            GREATEST(pg_catalog.pg_stat_get_last_vacuum_time(s.oid),
-                    pg_catalog.pg_stat_get_last_autovacuum_time(s.oid)) AS last_sweep
+                    pg_catalog.pg_stat_get_last_autovacuum_time(s.oid)) AS last_sweep,
+           COALESCE((SELECT v.option_value::boolean FROM pg_catalog.pg_options_to_table(r.reloptions) v
+                      WHERE v.option_name = 'visible'), true) AS is_visible
       FROM pg_catalog.pg_class r
       JOIN pg_catalog.pg_am m ON m.oid = r.relam AND m.amname = 'global'
       JOIN pg_catalog.pg_index i ON i.indexrelid = r.oid
@@ -61,7 +63,7 @@ CREATE VIEW index_table.global_indexes AS
       LEFT JOIN pg_catalog.pg_class xc ON xc.oid = x.indexrelid
      WHERE r.relkind = 'I' AND NOT r.relispartition;
 COMMENT ON VIEW index_table.global_indexes IS
-    'indexes made by CREATE INDEX … USING global: the B-tree that has the entries, for amcheck and pageinspect; the relation whose VACUUM removes stale ones; is_built: it is complete, and queries use it; bytes: of all its parts; entries, and stale_entries since the last sweep (estimates, of PostgreSQL''s statistics); last_sweep, by whomever: NULL where none is known';
+    'indexes made by CREATE INDEX … USING global: the B-tree that has the entries, for amcheck and pageinspect; the relation whose VACUUM removes stale ones; is_built: it is complete, and queries use it; bytes: of all its parts; entries, and stale_entries since the last sweep (estimates, of PostgreSQL''s statistics); last_sweep, by whomever: NULL where none is known; is_visible: queries may use it';
 GRANT SELECT ON index_table.global_indexes TO PUBLIC;
 
 CREATE VIEW index_table.progress AS
