@@ -59,7 +59,7 @@ my @neighbours = (
 		sql => q{CREATE TABLE measures (id int, at timestamptz NOT NULL); SET client_min_messages = error; SELECT count(*) FROM create_hypertable('measures', 'at');
 			INSERT INTO measures SELECT i, timestamptz '2026-01-01' + i * interval '1 day' FROM generate_series(1, 50) AS i; SELECT count(*) > 1 FROM show_chunks('measures');
 			SET index_table.enable_scan = force; SELECT count(*) FROM measures m JOIN customers c ON c.email = 'mail' || m.id WHERE m.id < 9}, result => "1\nt\n8" },
-	{ name => 'pg_squeeze', library => 'pg_squeeze', extension => 'pg_squeeze', conf => $trusted, # see 062_squeeze.pl
+	{ name => 'pg_squeeze', library => 'pg_squeeze', extension => 'pg_squeeze', conf => $trusted, # see 151_squeeze.pl
 		sql => q{SELECT squeeze.squeeze_table('public', 'plain'); SELECT ins_initial FROM squeeze.log}, result => "\n100" },
 	{ name => 'wal2json', plugin => 'wal2json', conf => $trusted },
 	{ name => 'pgtap', extension => 'pgtap',
