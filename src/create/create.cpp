@@ -65,6 +65,11 @@ void CheckOnServers(const CreateArguments &arguments) {
                                 4 * list_length(arguments.servers))));
 }
 
+// Whether a function is called that 0.1.0 has made: the database was not updated.
+bool IsOfOlder(FunctionCallInfo fcinfo) {
+    return fcinfo->nargs < 16;
+}
+
 CreateArguments ReadArguments(FunctionCallInfo fcinfo) {
     CreateArguments arguments = {};
     if (PG_ARGISNULL(0))
@@ -83,7 +88,7 @@ CreateArguments ReadArguments(FunctionCallInfo fcinfo) {
     arguments.options.initially_deferred = !PG_ARGISNULL(13) && PG_GETARG_BOOL(13);
     arguments.options.is_deferrable =
         arguments.options.initially_deferred || (!PG_ARGISNULL(12) && PG_GETARG_BOOL(12));
-    arguments.options.is_visible = PG_ARGISNULL(15) || PG_GETARG_BOOL(15);
+    arguments.options.is_visible = IsOfOlder(fcinfo) || PG_ARGISNULL(15) || PG_GETARG_BOOL(15);
 
     if (arguments.include && arguments.options.strategy != Strategy::Partial)
         ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
@@ -562,7 +567,8 @@ SQL_FUNCTION(index_table_create) {
     PreventCommandDuringRecovery("index_table.create()");
     Oid index_table = Create(ReadArguments(fcinfo), false);
     AdviseToPreload();
-    WarnOfKey(index_table);
+    if (!IsOfOlder(fcinfo))
+        WarnOfKey(index_table);
     PG_RETURN_OID(index_table);
 }
 
