@@ -584,7 +584,8 @@ SQL_FUNCTION(index_table_create_concurrently) {
     CreateArguments arguments = ReadArguments(fcinfo);
     Oid index_table = Create(arguments, true);
     AdviseToPreload();
-    WarnOfKey(index_table);
+    if (!IsOfOlder(fcinfo))
+        WarnOfKey(index_table);
     BuildConcurrently(index_table);
     if (arguments.options.is_deferred)
         if (const IndexTable *table = FindIndexTable(index_table))
