@@ -223,7 +223,7 @@ sub live_beside
 	unlike(slurp_file($node->logfile, $log_start), qr/terminated by signal|PANIC|TRAP/, "$label: nothing crashed");
 	$node->adjust_conf('postgresql.conf', 'shared_preload_libraries', "'index_table'");
 	set_conf('');
-	$node->safe_psql('postgres', "DROP DATABASE $database");
+	$node->safe_psql('postgres', "DROP DATABASE $database WITH (FORCE)"); # drain workers may be there
 	return;
 }
 
