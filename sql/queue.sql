@@ -798,30 +798,6 @@ DELETE FROM recomputation;
 (SELECT unnest, id FROM notes_by_tag EXCEPT ALL SELECT DISTINCT t, id FROM notes, unnest(tags) AS t)
 UNION ALL (SELECT DISTINCT t, id FROM notes, unnest(tags) AS t EXCEPT ALL SELECT unnest, id FROM notes_by_tag);
 DROP TABLE notes;
-
--- What statements on a parent change in a table that inherits from it is not queued, and so refused.
-CREATE TABLE parent (id int, v text);
-CREATE TABLE heir (PRIMARY KEY (id)) INHERITS (parent);
-SELECT index_table.create('heir', 'v', maintenance => 'deferred');
-\echo :SQLSTATE
-SELECT index_table.create('heir', 'v');
-SELECT index_table.set_maintenance('heir_by_v', 'deferred');
-\echo :SQLSTATE
-CREATE TABLE late_heir (id int PRIMARY KEY, v text);
-SELECT index_table.create('late_heir', 'v', maintenance => 'deferred');
-ALTER TABLE late_heir INHERIT parent;
-\echo :SQLSTATE
-SELECT index_table.set_maintenance('late_heir_by_v', 'immediate');
-ALTER TABLE late_heir INHERIT parent;
-INSERT INTO heir SELECT i, 'v' || i % 3 FROM generate_series(1, 10) AS i;
-INSERT INTO late_heir SELECT i, 'v' || i % 3 FROM generate_series(11, 20) AS i;
-UPDATE parent SET v = 'changed' WHERE id % 4 = 0;
-DELETE FROM parent WHERE id % 5 = 1;
-CALL index_table.drain();
-INSERT INTO recomputation VALUES ('heir_by_v', 'b.v, p.partition_id, b.id', 'heir AS b', DEFAULT), ('late_heir_by_v', 'b.v, p.partition_id, b.id', 'late_heir AS b', DEFAULT);
-SELECT * FROM differences();
-DELETE FROM recomputation;
-DROP TABLE parent CASCADE;
 DROP TABLE events;
 DROP TABLE single;
 SELECT relname FROM pg_class WHERE relnamespace = 'queue'::regnamespace AND relname LIKE '%queue%';

@@ -76,15 +76,17 @@ List *ListOwn() {
     return own;
 }
 
-// Whether the owner wants a table published. A queue has a primary key, and is made without a
-// replica identity; an index table has neither.
+// Whether the owner wants a table published. A queue always has a primary key; that of an index
+// table is its owner's.
 bool HasReplicaIdentity(Relation rel) {
     switch (rel->rd_rel->relreplident) {
     case REPLICA_IDENTITY_FULL:
         return true;
     case REPLICA_IDENTITY_INDEX:
-    case REPLICA_IDENTITY_DEFAULT:
         return OidIsValid(RelationGetReplicaIndex(rel));
+    case REPLICA_IDENTITY_DEFAULT:
+        return OidIsValid(RelationGetReplicaIndex(rel)) &&
+               !OidIsValid(OutboxSource(RelationGetRelid(rel)));
     default:
         return false;
     }
@@ -99,13 +101,26 @@ bool IsMarked(Relation rel) {
     return rel->rd_rel->relrewrite == RelationGetRelid(rel);
 }
 
-void SetMark(Oid relid, bool is_marked) {
+// Tools that rewrite a table with what decoding tells of its changes meanwhile must not begin with
+// one that has a mark. They want an identity, and take a primary key for one by default.
+bool HasIdentityByDefault(Relation rel) {
+    Oid relid = RelationGetRelid(rel);
+    return rel->rd_rel->relreplident == REPLICA_IDENTITY_DEFAULT &&
+           (IsCatalogTable(relid) || OidIsValid(OutboxSource(relid)));
+}
+
+enum class Identity { Stays, Nothing };
+
+void SetMark(Oid relid, bool is_marked, Identity identity = Identity::Stays) {
     LockRelationOid(relid, ShareUpdateExclusiveLock); // as whatever changes rows of pg_class
     HeapTuple tuple = SearchSysCacheCopy1(RELOID, ObjectIdGetDatum(relid));
     if (!HeapTupleIsValid(tuple))
         return;
     Relation classes = table_open(RelationRelationId, RowExclusiveLock);
-    reinterpret_cast<Form_pg_class>(GETSTRUCT(tuple))->relrewrite = is_marked ? relid : InvalidOid;
+    Form_pg_class form = reinterpret_cast<Form_pg_class>(GETSTRUCT(tuple));
+    form->relrewrite = is_marked ? relid : InvalidOid;
+    if (identity == Identity::Nothing)
+        form->relreplident = REPLICA_IDENTITY_NOTHING;
     CatalogTupleUpdate(classes, &tuple->t_self, tuple);
     table_close(classes, RowExclusiveLock);
     CommandCounterIncrement();
@@ -113,7 +128,9 @@ void SetMark(Oid relid, bool is_marked) {
 
 // A TOAST table is decoded by itself.
 void Mark(Relation rel, bool is_marked) {
-    if (IsMarked(rel) != is_marked)
+    if (is_marked && HasIdentityByDefault(rel))
+        SetMark(RelationGetRelid(rel), true, Identity::Nothing);
+    else if (IsMarked(rel) != is_marked)
         SetMark(RelationGetRelid(rel), is_marked);
     Oid toast = rel->rd_rel->reltoastrelid;
     Relation toast_rel = OidIsValid(toast) ? table_open(toast, AccessShareLock) : nullptr;

@@ -5,9 +5,12 @@
 // Not published: what is written to a table of the extension is not decoded. PostgreSQL leaves out
 // what it writes while it rewrites a table, which pg_class.relrewrite says; no slot gets it unless
 // its plugin asks for rewrites. The mark here is a table's own OID in that column. It costs writers
-// nothing. Dumps do not have it: it is set when the guard's trigger is created, a queue's table is
-// captured or a publication changes. An owner who wants entries elsewhere gives the index table, or
-// the queue, a replica identity: then it is published like any table.
+// nothing. What has a mark and a primary key of the extension's making has REPLICA IDENTITY
+// NOTHING: tools that rewrite tables with what is decoded meanwhile (pg_squeeze) would lose changes
+// of it, and leave it alone. Dumps do not have the mark: it is set when the guard's trigger is
+// created, a queue's table is captured or a publication changes. An owner who wants entries
+// elsewhere gives the index table, or the queue, a replica identity: then it is published like any
+// table.
 //
 // Not subscribed: a subscription is taken off the tables of the extension as soon as it has them.
 #pragma once

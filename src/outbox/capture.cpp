@@ -135,9 +135,6 @@ Oid CreateQueue(Relation rel, List *attnos) {
     RunStatement(sql.data);
     Oid queue = get_relname_relid(name, schema);
     RevokeDefaultPrivileges(queue);
-    // Tools that rewrite a table with what decoding tells of its changes must do without queues, of
-    // which it tells nothing: they want an identity, and would take the primary key.
-    RunStatement(psprintf("ALTER TABLE %s REPLICA IDENTITY NOTHING", QualifiedName(queue)));
     RunStatement(psprintf("COMMENT ON TABLE %s IS %s", QualifiedName(queue),
                           quote_literal_cstr(psprintf("changes of %s for index tables elsewhere",
                                                       RelationGetRelationName(rel)))));

@@ -133,7 +133,7 @@ void ReturnPending(FunctionCallInfo fcinfo, Oid source, int32 batch, bool with_r
 }
 
 // Not by DELETE, which PostgreSQL refuses of tables that are published and have no replica
-// identity: see CreateQueue(). What somebody else has deleted meanwhile is passed over.
+// identity: see src/ddl/replication.h. What somebody else has deleted meanwhile is passed over.
 int64 DeleteNumbers(Oid queue, Datum numbers) {
     if (SPI_connect() != SPI_OK_CONNECT)
         elog(ERROR, "SPI_connect failed");

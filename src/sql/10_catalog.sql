@@ -71,14 +71,6 @@ CREATE TABLE index_table.emptied (
 COMMENT ON TABLE index_table.emptied IS
     'parts of queues that were emptied: snapshots that do not see the transaction do without the index table. Not dumped';
 
--- Logical decoding tells nothing of these tables (src/ddl/replication.h). Without an identity, tools that
--- rewrite tables with what it tells of changes meanwhile do not begin.
-ALTER TABLE index_table.definition REPLICA IDENTITY NOTHING;
-ALTER TABLE index_table.partition REPLICA IDENTITY NOTHING;
-ALTER TABLE index_table.retired_partition REPLICA IDENTITY NOTHING;
-ALTER TABLE index_table.loaded_partition REPLICA IDENTITY NOTHING;
-ALTER TABLE index_table.emptied REPLICA IDENTITY NOTHING;
-
 SELECT pg_catalog.pg_extension_config_dump('index_table.partition', '');
 SELECT pg_catalog.pg_extension_config_dump('index_table.partition_id_seq', '');
 SELECT pg_catalog.pg_extension_config_dump('index_table.retired_partition', '');

@@ -8,7 +8,6 @@ CREATE TABLE index_table.captured (
     queue    index_table.relation NOT NULL UNIQUE,
     identity name[]   NOT NULL
 );
-ALTER TABLE index_table.captured REPLICA IDENTITY NOTHING; -- as those in 10_catalog.sql
 COMMENT ON TABLE index_table.captured IS 'one row for each captured table: where its changes are queued';
 COMMENT ON COLUMN index_table.captured.identity IS
     'columns that find one row; the queue has arrays of their values as identity_1, identity_2, …';

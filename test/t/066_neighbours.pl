@@ -28,7 +28,7 @@ my @neighbours = (
 		sql => q{CREATE ROLE auditor_DATABASE; GRANT SELECT (email) ON customers TO auditor_DATABASE; SET pgaudit.role = auditor_DATABASE; SET index_table.enable_scan = force;
 			SELECT id /* audited */ FROM customers WHERE email = 'mail3'; SELECT id /* by another column */ FROM customers WHERE lower(town) = 'town 3' AND id = 3; REVOKE ALL ON customers FROM auditor_DATABASE; DROP ROLE auditor_DATABASE}, result => "3\n3",
 		# What entries are read and written in the course of a statement is no statement of anybody's.
-		silent => [ qr/AUDIT: OBJECT.*by another column/, qr/AUDIT: \w+,\d+,\d+,(READ|WRITE),(SELECT|INSERT|UPDATE|DELETE),TABLE,public\.customers_by_\w+,"?(SELECT|INSERT|UPDATE|MERGE|DELETE|EXECUTE) / ] },
+		silent => [ qr/AUDIT: OBJECT.*by another column/, qr/AUDIT: \w+,\d+,\d+,\w+,\w+,TABLE,public\.customers_by_\w+,"?[^,\n]*(audited|UPDATE customers|INTO customers|DELETE FROM customers|FROM customers WHERE)/ ] },
 	{ name => 'hypopg', library => 'hypopg', extension => 'hypopg',
 		sql => q{SELECT count(*) FROM hypopg_create_index('CREATE INDEX ON customers_0 (town)');
 			SET index_table.enable_scan = force;
@@ -257,7 +257,7 @@ sub live_beside
 	unlike(slurp_file($node->logfile, $log_start), qr/terminated by signal|PANIC|TRAP/, "$label: nothing crashed");
 	$node->adjust_conf('postgresql.conf', 'shared_preload_libraries', "'index_table'");
 	set_conf('');
-	$node->safe_psql('postgres', "DROP DATABASE $database");
+	$node->safe_psql('postgres', "DROP DATABASE $database WITH (FORCE)"); # drain workers may be there
 	return;
 }
 

@@ -113,6 +113,7 @@ SELECT index_table.capture('seen');
 	stop_load($load);
 	unlike($load->{out}, qr/ERROR|abort/, "$preloaded: writers do not notice");
 	isnt(files('people_by_email'), $before, "$preloaded: it has another file");
+	$node->safe_psql($db, 'CALL index_table.drain()');
 	oracle_ok($node, $db, "$preloaded: index tables after it");
 
 	# --- Global indexes -------------------------------------------------------------------

@@ -111,6 +111,7 @@ sub check_work
 	my ($node) = @_;
 	$node->safe_psql('postgres', 'CALL index_table.drain()');
 	oracle_ok($node, 'postgres', 'index tables are in step', 200);
+	$node->safe_psql('postgres', 'DROP EXTENSION IF EXISTS amcheck CASCADE'); # of a check before
 	check_storage($node, 'postgres');
 	foreach my $query (q{SELECT id FROM customers WHERE town = 'Town 7'}, q{SELECT id FROM customers WHERE email LIKE 'm%' ORDER BY email}, q{SELECT id FROM customers WHERE tags @> '{t1}'}, q{SELECT id FROM customers WHERE active})
 	{
