@@ -62,7 +62,7 @@ run_package() {
     steps_passed=0 steps_failed=0
     : >"$log"
     if make_tools && add_layer build "$layers/tools/upper:$base"; then
-        build_package "$version" && try_package "$version"
+        { build_package "$version" && try_package "$version"; } || true # what failed is counted
     else
         steps_failed=$((steps_failed + 1))
     fi
@@ -131,7 +131,7 @@ try_package() {
     inside apt-get -q update >>"$log" 2>&1
     step 'the package is installed, and brings the server' inside sh -c "apt-get -q -y install --no-install-recommends /tmp/${package}_*.deb && test -x /usr/lib/postgresql/$version/bin/postgres" || return 1
     step 'it has the library, SQL and documents' has_files "$version"
-    step 'a cluster of the system starts' inside sh -c "pg_createcluster $version main -o shared_preload_libraries=index_table && pg_ctlcluster $version main start"
+    step 'a cluster of the system starts' inside sh -c "pg_createcluster $version main -p $((6300 + version)) -o shared_preload_libraries=index_table && pg_ctlcluster $version main start"
     step 'index tables work in it' as_postgres psql -X -v ON_ERROR_STOP=1 -c "$package_sql"
     step 'installcheck' installcheck "$version"
     say "$(grep -aE 'All [0-9]+ tests passed|[0-9]+ of [0-9]+ tests failed' "$log" | tail -n 1 || true)"
@@ -176,12 +176,11 @@ has_files() {
 
 default_version() { sed -n "s/^default_version = '\(.*\)'/\1/p" "$top/index_table.control"; }
 
-# What autopkgtest would run, as a user of the system.
+# What autopkgtest would run. A port of its own: other versions may be tried at the same time.
 installcheck() {
     local status=0
     copy_tree "$root/build/index-table"
-    inside useradd --home /build builder && inside chown -R builder: /build
-    as_builder sh -c "cd $tree && debian/tests/installcheck" || status=$?
+    inside env PGPORT=$((6400 + $1)) sh -c "cd $tree && debian/tests/installcheck" || status=$?
     rm -rf "$root/build"
     return "$status"
 }
@@ -209,7 +208,7 @@ run_image() {
     if step 'the Dockerfile is followed' follow_dockerfile "$version"; then
         add_layer final "$base" # mounted in a subshell before, but in this namespace
         command=$(sed -n 's/^CMD \[\(.*\)\]$/\1/p' "$top/Dockerfile" | tr -d '",')
-        step 'its server starts, and index tables work' try_image "$version" "$command"
+        step 'its server starts, and index tables work' try_image "$version" "$command" || true
     fi
     remove_layer build
     remove_layer final
