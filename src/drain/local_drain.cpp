@@ -50,6 +50,7 @@ struct Batch {
     int count;
     int capacity;
     QueuedItem *items;
+    bool is_outdated; // the snapshot does not see a leaf's rows: to be drained again
 };
 
 template <typename T>
@@ -266,8 +267,36 @@ void BringUpToDate(Target *target, QueuedRows *rows, const Place &place) {
                           ChangeKind::Insert);
 }
 
+// Whether a leaf may have got another file, whose rows a snapshot does not see: REPACK CONCURRENTLY
+// and pg_repack write them anew as rows of their own. REQUIRES: the leaf is locked.
+bool HasNewerFile(Oid relid, Snapshot snapshot) {
+    HeapTuple tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+    if (!HeapTupleIsValid(tuple))
+        return false;
+    TransactionId changed = HeapTupleHeaderGetXmin(tuple->t_data);
+    ReleaseSysCache(tuple);
+    return TransactionIdIsNormal(changed) && !TransactionIdIsCurrentTransactionId(changed) &&
+           XidInMVCCSnapshot(changed, snapshot);
+}
+
+// Rows that were not seen have been taken for gone: whoever has called Apply() undoes it.
+void CheckFiles(Batch *batch, std::span<const Place> places) {
+    Oid checked = InvalidOid;
+    for (const Place &place : places) {
+        if (place.leaf->relid == checked || place.leaf->partition_id == 0)
+            continue;
+        checked = place.leaf->relid;
+        if (!HasNewerFile(checked, batch->snapshot))
+            continue;
+        batch->is_outdated = true;
+        ereport(ERROR, (errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+                        errmsg("partition \"%s\" was rewritten while it was waited for",
+                               get_rel_name(checked))));
+    }
+}
+
 // Gives the index table the entries that the items' rows have, and no others with their identities.
-void Apply(const Batch *batch, Relation base, std::span<const QueuedItem> items) {
+void Apply(Batch *batch, Relation base, std::span<const QueuedItem> items) {
     FAULT_POINT("local_drain.apply");
     const IndexTable *table = batch->packs.table;
     QueuedRows rows;
@@ -287,6 +316,7 @@ void Apply(const Batch *batch, Relation base, std::span<const QueuedItem> items)
     }
     MemoryContextSwitchTo(caller);
     MemoryContextDelete(of_row);
+    CheckFiles(batch, places);
     CloseTarget(&target);
     EndQueuedRows(&rows);
 }
@@ -316,10 +346,12 @@ const char *TryToApply(Attempt attempt) {
 }
 
 // One by one: those that cannot be entered are set aside, and keep no others.
-void ApplyEach(const Batch *batch, Relation base, Oid part) {
+void ApplyEach(Batch *batch, Relation base, Oid part) {
     const IndexTable *table = batch->packs.table;
     for (const QueuedItem &item : std::span(batch->items, batch->count)) {
         const char *error = TryToApply([&] { Apply(batch, base, {&item, 1}); });
+        if (batch->is_outdated)
+            return;
         if (!error)
             continue;
         PackWriter *writer = OpenPackWriter(table, part);
@@ -362,9 +394,13 @@ void DrainLocked(const IndexTable *table, const DrainWishes &wishes, Outcome *ou
         Oid avoided = wishes.part == kAnyPart ? InvalidOid : batch.packs.queue->parts[wishes.part];
         if (batch.count > 0 && TryToApply([&] {
                 Apply(&batch, base, {batch.items, Size(batch.count)});
-            }))
+            }) &&
+            !batch.is_outdated)
             ApplyEach(&batch, base, avoided);
-        Remove(&batch);
+        if (batch.is_outdated)
+            outcome->again = true;
+        else
+            Remove(&batch);
         relation_close(base, NoLock);
         ClosePackReader(&batch.packs);
     } else
