@@ -223,6 +223,6 @@ extern "C" {
     }                                                                                              \
     Datum name(PG_FUNCTION_ARGS)
 
-// What a trigger function returns that has no row to return. PointerGetDatum() of PostgreSQL 19 does
-// not take a nullptr.
+// What a trigger function returns that has no row to return. PointerGetDatum() of PostgreSQL 19
+// does not take a nullptr.
 constexpr Datum kNoRow = 0;

@@ -807,6 +807,24 @@ inline bool SetsExpression(const AlterTableCmd *command) {
 // before which what is captured would be flushed: since 19.
 constexpr bool kForeignKeysLookDirectly = PG_RELEASED_19;
 
+// The table that REPACK (CONCURRENTLY) rewrites; null for other commands. Since 19.
+inline const RangeVar *RepackedConcurrently([[maybe_unused]] const Node *command) {
+#if PG_RELEASED_19
+    if (!IsA(command, RepackStmt))
+        return nullptr;
+    const auto *statement = reinterpret_cast<const RepackStmt *>(command);
+    bool is_concurrent = false;
+    ListCell *cell;
+    foreach (cell, statement->params)
+        if (DefElem *option = lfirst_node(DefElem, cell);
+            strcmp(option->defname, "concurrently") == 0)
+            is_concurrent = defGetBoolean(option);
+    return is_concurrent && statement->relation ? statement->relation->relation : nullptr;
+#else
+    return nullptr;
+#endif
+}
+
 // ON CONFLICT DO SELECT: since 19.
 inline bool SelectsOnConflict([[maybe_unused]] const OnConflictExpr *conflict) {
 #if PG_VERSION_NUM >= 190000

@@ -266,16 +266,16 @@ void BringUpToDate(Target *target, QueuedRows *rows, const Place &place) {
                           ChangeKind::Insert);
 }
 
-// Who rewrites a partition with no regard to snapshots, as pg_squeeze and pg_repack do, leaves
-// older ones no row of it, and its lock may have been waited for: rows are read under a snapshot
-// that is newer than the locks. What it shows beyond the packs is in other packs.
+// Who rewrites a partition with no regard to snapshots, as pg_squeeze, pg_repack and REPACK
+// CONCURRENTLY do, leaves older ones no row of it, and its lock may have been waited for: rows are
+// read under a snapshot that is newer than the locks. What it shows beyond the packs is in others.
 Snapshot RenewSnapshot(LeafReader *reader) {
     Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
     reader->snapshot = snapshot;
     for (OpenLeaf *leaf = reader->leaves; leaf; leaf = leaf->next)
         if (leaf->table_scan) {
             table_endscan(leaf->table_scan);
-            leaf->table_scan = table_beginscan(leaf->rel, snapshot, 0, nullptr);
+            leaf->table_scan = compat::BeginTableScan(leaf->rel, snapshot);
         }
     return snapshot;
 }

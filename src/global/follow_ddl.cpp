@@ -255,6 +255,17 @@ void RefuseConcurrentReindex(const ReindexStmt *statement, Oid relid) {
         RaiseConcurrent();
 }
 
+// Rows get other addresses, and entries of them would be made for the copy that PostgreSQL drops.
+void RefuseConcurrentRepack(const RangeVar *table) {
+    Oid relid = RangeVarGetRelid(table, NoLock, true);
+    if (!OidIsValid(relid) || !HasGlobalBelow(relid))
+        return;
+    ereport(ERROR,
+            (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+             errmsg("cannot repack \"%s\" concurrently, which has a global index", table->relname),
+             errhint("Use REPACK without CONCURRENTLY.")));
+}
+
 } // namespace
 
 void CompleteGlobalIndexes(Oid relid, Oid attached, Children children) {
@@ -280,6 +291,9 @@ void ReportLeaving(Oid partition) {
 }
 
 bool ReindexGlobal(Node *command) {
+    if (const RangeVar *table = compat::RepackedConcurrently(command);
+        table && OidIsValid(GlobalMethod()))
+        RefuseConcurrentRepack(table);
     if (!IsA(command, ReindexStmt) || !OidIsValid(GlobalMethod()))
         return false;
     const auto *statement = reinterpret_cast<ReindexStmt *>(command);

@@ -114,9 +114,9 @@ sub repack_beside_writers
 	holds("REPACK (CONCURRENTLY) $relation");
 }
 repack_beside_writers($_) foreach ('people_low', 'people_high', 'people_low');
-repack_beside_writers('people_by_email', qr/^0A000/);
-repack_beside_writers('people_by_town', qr/^0A000/);
-repack_beside_writers('readers_low', qr/^0A000/);
+repack_beside_writers('people_by_email', qr/^55000/); # an index table has no key of its own
+repack_beside_writers('people_by_town', qr/^55000/);
+repack_beside_writers('readers_low', qr/^0A000: cannot repack "readers_low" concurrently/);
 is($node->safe_psql('postgres', 'SELECT count(*) FROM pg_replication_slots'), 0, 'no slot is left');
 
 # --- ON CONFLICT DO SELECT -----------------------------------------------------------------------------
