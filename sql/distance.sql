@@ -261,7 +261,7 @@ BEGIN
     RETURN true;
 END $$;
 GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA distance TO distance_reader;
-CREATE POLICY thirds ON places USING (id % 3 = 0);
+CREATE POLICY thirds ON places USING (CASE WHEN town > ' ' THEN id % 3 = 0 END);
 ALTER TABLE places ENABLE ROW LEVEL SECURITY;
 SET ROLE distance_reader;
 SELECT forced($$ SELECT id FROM places ORDER BY place <-> point '(1000,1000)' LIMIT 3 $$);
