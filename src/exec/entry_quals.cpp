@@ -1,5 +1,6 @@
 #include "exec/entry_quals.h"
 
+#include "core/public.h"
 #include "exec/owner_indexes.h"
 
 namespace index_table {
@@ -72,6 +73,25 @@ Node *OverPosition(const IndexTable *, int position, const Var *column) {
     return reinterpret_cast<Node *>(copy);
 }
 
+struct OverEntryContext {
+    const IndexTable *table;
+    int relid;
+};
+
+Node *OverEntryMutator(Node *node, OverEntryContext *context) {
+    if (!node)
+        return nullptr;
+    const Var *column = reinterpret_cast<Var *>(node);
+    if (!IsA(node, Var) || static_cast<int>(column->varno) != context->relid)
+        return compat::MutateExpression(node, OverEntryMutator, context);
+    for (int i = 0; i < context->table->column_count; i++)
+        if (BaseColumn(context->table, i) == column->varattno)
+            return reinterpret_cast<Node *>(
+                makeVar(1, i + 1, column->vartype, column->vartypmod, column->varcollid, 0));
+    elog(ERROR, "column %d is not in index table \"%s\"", column->varattno,
+         get_rel_name(context->table->relid));
+}
+
 } // namespace
 
 List *QualsOverIndex(const SourcePlan *plan, Relation index) {
@@ -111,6 +131,12 @@ List *QualsOverEntry(const SourcePlan *plan, const IndexTable *table, Relation i
                             reinterpret_cast<List *>(ReplaceColumns(
                                 table, stored, reinterpret_cast<Node *>(predicate), OverPosition)));
     return quals;
+}
+
+List *ClausesOverEntry(const List *clauses, const IndexTable *table, Index relid) {
+    OverEntryContext context = {.table = table, .relid = static_cast<int>(relid)};
+    return reinterpret_cast<List *>(
+        OverEntryMutator(reinterpret_cast<Node *>(const_cast<List *>(clauses)), &context));
 }
 
 } // namespace index_table

@@ -17,4 +17,8 @@ List *DistancesOverIndex(const ScanPlan *plan, Relation index);
 List *QualsOverEntry(const SourcePlan *plan, const IndexTable *table, Relation index,
                      const AttrNumber *stored);
 
+// Clauses over the base table, range table index `relid`, on an entry likewise: it holds all of
+// their columns.
+List *ClausesOverEntry(const List *clauses, const IndexTable *table, Index relid);
+
 } // namespace index_table

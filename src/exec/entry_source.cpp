@@ -165,8 +165,8 @@ bool ReadFromHeap(EntrySource *source, EntryPart *part) {
     return true;
 }
 
-// Whether the entry just read meets the conditions.
-bool PassesFilter(EntrySource *source) {
+// Whether the entry just read meets conditions.
+bool Passes(EntrySource *source, ExprState *conditions) {
     ExprContext *context = source->node->ps_ExprContext;
     TupleTableSlot *slot = source->filter_slot;
     ExecClearTuple(slot);
@@ -175,10 +175,15 @@ bool PassesFilter(EntrySource *source) {
     ExecStoreVirtualTuple(slot);
     TupleTableSlot *scanned = context->ecxt_scantuple;
     context->ecxt_scantuple = slot;
-    bool passes = ExecQual(source->filter, context);
+    bool passes = ExecQual(conditions, context);
     context->ecxt_scantuple = scanned;
     ResetExprContext(context);
     return passes;
+}
+
+// Those of the index.
+bool PassesFilter(EntrySource *source) {
+    return Passes(source, source->filter);
 }
 
 // What the index finds may be more than is looked for: the entry is asked before its row is.
@@ -198,9 +203,12 @@ bool ReadFromBitmap(EntrySource *source, EntryPart *part) {
 bool ReadByDistance(EntrySource *source, EntryPart *part) {
     while (ReadFromHeap(source, part)) {
         source->told = ToldBy(part->scan);
-        if (!part->scan->xs_recheck || PassesFilter(source))
+        if (part->scan->xs_recheck && !PassesFilter(source))
+            source->entries_removed++;
+        else if (source->row_filter && !Passes(source, source->row_filter))
+            source->entries_filtered++;
+        else
             return true;
-        source->entries_removed++;
     }
     return false;
 }
@@ -252,6 +260,12 @@ void PrepareFilter(EntrySource *source) {
     source->filter = ExecInitQual(quals, source->node);
     Bitmapset *columns = nullptr;
     pull_varattnos(reinterpret_cast<Node *>(quals), 1, &columns);
+    if (source->by_distance && source->by_distance->entry_filter != NIL) {
+        Index relid = reinterpret_cast<const Scan *>(source->node->plan)->scanrelid;
+        List *clauses = ClausesOverEntry(source->by_distance->entry_filter, table, relid);
+        source->row_filter = ExecInitQual(clauses, source->node);
+        pull_varattnos(reinterpret_cast<Node *>(clauses), 1, &columns);
+    }
     for (int i = 0; i < table->column_count; i++)
         if (bms_is_member(i + 1 - FirstLowInvalidHeapAttributeNumber, columns))
             source->filtered = bms_add_member(source->filtered, i);

@@ -56,7 +56,8 @@ struct EntrySource {
     // Conditions that are checked on entries.
     ExprState *filter;
     TupleTableSlot *filter_slot;
-    Bitmapset *filtered; // positions that these look at
+    ExprState *row_filter; // of rows, which entries by distance are checked for; null: nothing
+    Bitmapset *filtered;   // positions that these look at
 
     // From the base table.
     bool recompute;
@@ -68,7 +69,8 @@ struct EntrySource {
     int next;    // of the batch
 
     uint64 entries_read;
-    uint64 entries_removed; // that the index found, and did not meet the conditions
+    uint64 entries_removed;  // that the index found, and did not meet the conditions
+    uint64 entries_filtered; // that met them, and not those of their rows
     uint64 heap_fetches;
 };
 

@@ -137,7 +137,7 @@ void ExplainScan(CustomScanState *node, List *ancestors, ExplainState *es) {
     ExplainShards(scan, es);
     if (!es->analyze || !scan->is_open)
         return;
-    uint64 entries = 0, queued = 0, removed = 0, heap_fetches = 0, exact_blocks = 0,
+    uint64 entries = 0, queued = 0, removed = 0, filtered = 0, heap_fetches = 0, exact_blocks = 0,
            lossy_blocks = 0, index_statements = 0, rows_fetched = 0, stale_entries = 0,
            partitions = scan->partitions_visited;
     bool recomputed = false;
@@ -157,6 +157,7 @@ void ExplainScan(CustomScanState *node, List *ancestors, ExplainState *es) {
         entries += source.entries.entries_read;
         queued += source.entries.overlay ? source.entries.overlay->identities : 0;
         removed += source.entries.entries_removed;
+        filtered += source.entries.entries_filtered;
         heap_fetches += source.entries.heap_fetches;
         partitions += source.leaves.opened;
         recomputed = recomputed || source.entries.recompute;
@@ -172,6 +173,8 @@ void ExplainScan(CustomScanState *node, List *ancestors, ExplainState *es) {
             ExplainPropertyUInteger("Queued Rows", nullptr, queued, es);
         if (removed > 0)
             ExplainPropertyUInteger("Entries Removed by Index Recheck", nullptr, removed, es);
+        if (filtered > 0)
+            ExplainPropertyUInteger("Entries Removed by Filter", nullptr, filtered, es);
         if (scan->plan.mode == ScanMode::Rows)
             ExplainPropertyUInteger("Rows Fetched", nullptr, rows_fetched, es);
         ExplainRechecks(&scan->css.ss.ps, es);

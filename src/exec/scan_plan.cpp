@@ -18,7 +18,8 @@ CustomScan *MakeCustomScan(const ScanPlan &plan, const CustomScanMethods *method
         owner_index = lappend_int(owner_index, source.is_owner_index);
     }
     // Expressions apart: the planner looks through these.
-    scan->custom_exprs = list_make4(plan.recheck, quals, plan.implied, plan.distances);
+    scan->custom_exprs =
+        list_make5(plan.recheck, quals, plan.implied, plan.distances, plan.entry_filter);
     List *numbers =
         list_make4_int(static_cast<int>(plan.mode), plan.direction, plan.is_ordered, plan.lock);
     numbers = lappend_int(lappend_int(numbers, plan.may_ship), plan.first_batch);
@@ -43,6 +44,7 @@ ScanPlan ReadScanPlan(const CustomScan *scan) {
                      .columns = static_cast<List *>(lsecond(scan->custom_private)),
                      .recheck = static_cast<List *>(linitial(scan->custom_exprs)),
                      .implied = static_cast<List *>(lthird(scan->custom_exprs)),
+                     .entry_filter = static_cast<List *>(list_nth(scan->custom_exprs, 4)),
                      .distances = static_cast<List *>(lfourth(scan->custom_exprs)),
                      .distance_columns = static_cast<List *>(list_nth(scan->custom_private, 5)),
                      .distance_operators = static_cast<List *>(list_nth(scan->custom_private, 6)),

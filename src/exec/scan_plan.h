@@ -29,13 +29,15 @@ struct SourcePlan {
 struct ScanPlan {
     ScanMode mode;
     ScanDirection direction;
-    bool is_ordered; // the plan relies on the order of the entries
-    LOCKMODE lock;   // on partitions
-    bool may_ship;   // foreign servers may check clauses before the scan does
-    int first_batch; // rows that are fetched from foreign partitions at first
-    List *columns;   // columns of the base table that are needed, attribute numbers; NIL: all
-    List *recheck;   // what the conditions were made of, over the base table's columns
-    List *implied;   // conditions that the predicate implies, where entries alone are read
+    bool is_ordered;    // the plan relies on the order of the entries
+    LOCKMODE lock;      // on partitions
+    bool may_ship;      // foreign servers may check clauses before the scan does
+    int first_batch;    // rows that are fetched from foreign partitions at first
+    List *columns;      // columns of the base table that are needed, attribute numbers; NIL: all
+    List *recheck;      // what the conditions were made of, over the base table's columns
+    List *implied;      // conditions that the predicate implies, where entries alone are read
+    List *entry_filter; // conditions among the clauses that an entry by distance must meet, before
+                        // its row is looked up; over the base table's columns
     // Rows are read by these of the index's columns, the nearest first: expressions with the column
     // on the left.
     List *distances;

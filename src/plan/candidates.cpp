@@ -266,6 +266,22 @@ bool CanAskServers(const Candidate *candidate, const IndexPath *path) {
     return false;
 }
 
+bool CanFilterEntries(const RelOptInfo *rel, const Candidate *candidate,
+                      const RestrictInfo *restriction) {
+    const IndexTable *table = candidate->table;
+    Node *clause = reinterpret_cast<Node *>(restriction->clause);
+    if (table->is_global() || LagsBehind(table) || restriction->pseudoconstant ||
+        (restriction->security_level > rel->baserestrict_min_security && !restriction->leakproof) ||
+        contain_subplans(clause) || contain_volatile_functions(clause))
+        return false;
+    Bitmapset *columns = nullptr;
+    pull_varattnos(clause, rel->relid, &columns);
+    for (int i = 0; i < table->column_count; i++)
+        if (AttrNumber attno = BaseColumn(table, i); attno != 0)
+            columns = bms_del_member(columns, attno - FirstLowInvalidHeapAttributeNumber);
+    return bms_is_empty(columns);
+}
+
 CandidateSet *OfferCandidates(PlannerInfo *root, RelOptInfo *rel, const Base *base,
                               const Bitmapset *columns) {
     Assert(rel->relid > 0);

@@ -57,6 +57,11 @@ bool LagsBehind(const IndexTable *table);
 // key column, and not otherwise.
 bool CanAskServers(const Candidate *candidate, const IndexPath *path);
 
+// Whether entries tell of themselves that their rows meet a condition, so that those which do not
+// need not be looked up. What row security hides is shown to no condition that leaks.
+bool CanFilterEntries(const RelOptInfo *rel, const Candidate *candidate,
+                      const RestrictInfo *restriction);
+
 // Offers those index tables and global indexes of a base table whose key begins with something that
 // `columns` (offset as pull_varattnos does) can restrict or order, and owners' indexes over such.
 // Locks them with AccessShareLock until the end of the transaction, as the planner locks indexes.

@@ -435,8 +435,13 @@ void ConsiderDistances(const Situation &situation, Costs *best) {
         if (!matches)
             continue;
         double filter = Min(1, Max(situation.rel->rows / Max(candidate.entries, 1), 1e-9));
-        ConsiderEntries(situation, &candidate,
-                        clamp_row_est(Min(wanted / filter, candidate.entries)), true, best);
+        double entries = clamp_row_est(Min(wanted / filter, candidate.entries));
+        bool tells = true;
+        foreach (cell, situation.rel->baserestrictinfo)
+            tells = tells &&
+                    CanFilterEntries(situation.rel, &candidate, lfirst_node(RestrictInfo, cell));
+        ConsiderRows(situation, &candidate, entries, tells ? Min(wanted, entries) : entries, true,
+                     1, best);
     }
 }
 

@@ -321,6 +321,18 @@ List *RemainingClauses(const RelOptInfo *rel, const IndexPath *path, List *claus
     return remaining;
 }
 
+// Those of the clauses that entries by distance are checked for: of these many are read.
+List *EntryFilter(const RelOptInfo *rel, const IndexPath *path, const List *clauses) {
+    const Candidate *candidate = FindCandidate(rel, path->indexinfo);
+    List *filter = NIL;
+    ListCell *cell;
+    foreach (cell, path->indexorderbys != NIL && path->path.pathtype == T_IndexScan ? clauses : NIL)
+        if (RestrictInfo *restriction = lfirst_node(RestrictInfo, cell);
+            CanFilterEntries(rel, candidate, restriction))
+            filter = lappend(filter, copyObjectImpl(restriction->clause));
+    return filter;
+}
+
 Plan *PlanScan(PlannerInfo *root, RelOptInfo *rel, CustomPath *best, List *target_list,
                List *clauses, List *custom_plans) {
     List *paths = best->custom_private;
@@ -354,7 +366,8 @@ Plan *PlanScan(PlannerInfo *root, RelOptInfo *rel, CustomPath *best, List *targe
         AddDistances(&plan, first);
         if (plan.source_count == 1)
             filter = RemainingClauses(rel, first, clauses, &plan.implied);
-        else
+        plan.entry_filter = EntryFilter(rel, first, filter);
+        if (plan.source_count > 1)
             plan.recheck = NIL; // each is a part of a clause only; all clauses are in the filter
     }
     filter = extract_actual_clauses(filter, false);

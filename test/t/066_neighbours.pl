@@ -75,12 +75,14 @@ my @neighbours = (
 			INSERT INTO talks SELECT i, to_tsvector('simple', 'a' || i % 7 || repeat(' x', i % 5) || ' b' || i % 11) FROM generate_series(1, 500) AS i;
 			SELECT index_table.create('talks', 'id', strategy => 'denormalized', maintenance => 'deferred') IS NULL;
 			CREATE INDEX talks_rum ON talks_by_id USING rum (words rum_tsvector_ops);
+			BEGIN; -- else a worker drains the queue
 			UPDATE talks SET words = to_tsvector('simple', 'b3 a2 a2') WHERE id % 50 = 0;
 			DELETE FROM talks WHERE id % 9 = 0;
 			SET index_table.enable_scan = force; SET enable_sort = off;
-			SELECT count(*) FROM talks_by_id_queue;
+			SELECT count(*) > 0 FROM talks_by_id_queue;
 			SELECT bool_or(line ~ 'Order By') AND bool_or(line ~ 'Index: talks_rum') FROM explained($$SELECT id FROM talks WHERE words @@ 'a2 & b3' ORDER BY words <=> 'a2 & b3' LIMIT 7$$) AS line;
-			SELECT differing($$SELECT words <=> 'a2 & b3' FROM talks WHERE words @@ 'a2 & b3' ORDER BY words <=> 'a2 & b3' LIMIT 7$$)}, result => qr/^0\n0\nf\n[1-9]\d*\nt\n0$/ },
+			SELECT differing($$SELECT words <=> 'a2 & b3' FROM talks WHERE words @@ 'a2 & b3' ORDER BY words <=> 'a2 & b3' LIMIT 7$$);
+			COMMIT}, result => "0\n0\nf\nt\nt\n0" },
 	{ name => 'pg_hint_plan', library => 'pg_hint_plan', extension => 'pg_hint_plan',
 		sql => q{SET index_table.enable_scan = force;
 			/*+ SeqScan(customers) */ SELECT id FROM customers WHERE email = 'mail3';
@@ -107,17 +109,18 @@ my @neighbours = (
 			CREATE INDEX goods_v ON goods_by_kind USING hnsw (v vector_l2_ops);
 			SELECT bool_or(line ~ 'Order By') AND bool_or(line ~ 'Index: goods_v') FROM explained($$SELECT id FROM goods ORDER BY v <-> '[4,5,6]' LIMIT 3$$) AS line;
 			SELECT differing($$SELECT v <-> '[4,5,6]' FROM goods ORDER BY v <-> '[4,5,6]' LIMIT 5$$);
+			BEGIN; -- else a worker drains the queue
 			UPDATE goods SET v = '[4,5,6]' WHERE id = 7;
 			UPDATE goods SET v = '[9,9,900]' WHERE id IN (SELECT id FROM goods ORDER BY v <-> '[4,5,6]', id LIMIT 3 OFFSET 1);
 			DELETE FROM goods WHERE id % 5 = 0;
 			SELECT count(*) > 0 FROM goods_by_kind_queue;
 			SELECT differing($$SELECT v <-> '[4,5,6]' FROM goods ORDER BY v <-> '[4,5,6]' LIMIT 5$$);
 			SELECT id FROM goods ORDER BY v <-> '[4,5,6]' LIMIT 1;
-			SELECT count(*) FROM goods WHERE kind = 1;
+			COMMIT;
 			CALL index_table.drain('goods_by_kind');
 			SELECT differing($$SELECT v <-> '[4,5,6]' FROM goods ORDER BY v <-> '[4,5,6]' LIMIT 5$$);
 			SELECT id FROM goods ORDER BY v <-> '[4,5,6]' LIMIT 1},
-		result => qr/^0\n7\nf\nt\n0\nt\n0\n7\n\d+\n0\n7$/ },
+		result => "0\n7\nf\nt\n0\nt\n0\n7\n0\n7" },
 	{ name => 'postgis', extension => 'postgis',
 		sql => q{CREATE TABLE places (id int, spot geometry(Point, 4326)) PARTITION BY HASH (id);
 			CREATE TABLE places_0 PARTITION OF places FOR VALUES WITH (MODULUS 2, REMAINDER 0);
