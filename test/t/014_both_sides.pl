@@ -36,7 +36,7 @@ index_table.vacuum_naptime = 2s
 wal_retrieve_retry_interval = 200ms
 logical_decoding_work_mem = 64kB
 log_min_messages = warning
-log_line_prefix = '%m [%p] %e '
+log_line_prefix = '%m [%p] %e %b '
 };
 my %node = (publisher => new_node('publisher', allows_streaming => 'logical', conf => $conf), subscriber => new_node('subscriber', conf => $conf));
 my @sides = sort keys %node;
@@ -109,6 +109,7 @@ foreach my $round (1 .. $rounds)
 	wait_until_up(values %node);
 	is(join("\n", @wrong), '', "$label: nothing unexpected");
 	done_ok($node{publisher}, pick('COMMIT', 'ROLLBACK') . " PREPARED '$_'", "$label: PREPARED '$_'") foreach split /\n/, $node{publisher}->safe_psql('postgres', 'SELECT gid FROM pg_prepared_xacts');
+	await_sessions($node{$_}) foreach @sides;
 	# What rows the publisher's tables lack, it makes again, and they arrive.
 	settle_ok($node{$_}, $label) foreach 'publisher';
 	$node{publisher}->wait_for_catchup($_) foreach 'leaves', 'roots';
@@ -128,7 +129,7 @@ foreach my $side (@sides)
 {
 	is(log_problems($node{$side}, killed => 1), '', "$side: nothing in the log");
 }
-is(join("\n", slurp_file($node{subscriber}->logfile, $log) =~ /^(.*\] (?:23\w{3}|21000|42\w{3}) ERROR.*)$/mg), '', 'the subscriber has refused nothing');
+is(join("\n", slurp_file($node{subscriber}->logfile, $log) =~ /^(.*\] (?:23\w{3}|21000|42\w{3}) logical replication.* ERROR.*)$/mg), '', 'the subscriber has refused nothing');
 $node{subscriber}->safe_psql('postgres', "DROP SUBSCRIPTION $_") foreach 'leaves', 'roots';
 $_->stop foreach values %node;
 done_testing();

@@ -6,6 +6,7 @@
 #   writer_script(), operator_script(number), preparer_script(prefix)    SQL of rand()'s choice
 #   start_client($node, name, SQL)   runs it with psql
 #   stop_client($client)             returns what it heard that nobody expects, a line each
+#   await_sessions($node)            until theirs are gone
 #   exact_ok($node, label)           what is complete, and not deferred, is exact
 #   compare_ok($node, label)         queries find the same with index tables and without
 #   settle_ok($node, label)          completes or drops what was interrupted, makes what operators have
@@ -26,7 +27,7 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-our @EXPORT = qw(number pick prepare_load random_change writer_script operator_script preparer_script start_client stop_client exact_ok compare_ok done_ok settle_ok traces difference);
+our @EXPORT = qw(number pick prepare_load random_change writer_script operator_script preparer_script start_client stop_client await_sessions exact_ok compare_ok done_ok settle_ok traces difference);
 
 sub number { my ($below) = @_; return int(rand($below)); }
 sub pick { return $_[ rand(@_) ]; }
@@ -165,11 +166,21 @@ sub compare_ok
 	return;
 }
 
+# Sessions outlive clients that were sent away.
+sub await_sessions
+{
+	my ($node) = @_;
+	$node->poll_query_until('postgres', q{SELECT count(pg_terminate_backend(pid)) = 0 FROM pg_stat_activity WHERE application_name ~ '^(?:writer|operator|preparer|reader)'})
+	  or die 'sessions do not end';
+	return;
+}
+
 # Whatever is complete and not deferred is exact, without anybody's help.
 sub exact_ok
 {
 	my ($node, $label) = @_;
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	await_sessions($node);
 	is($node->safe_psql('postgres', q{
 SELECT string_agg(format('%s: %s', i.index_table, p), ', ') FROM index_table.index_tables AS i, LATERAL oracle.problems(i.index_table::text) AS p
  WHERE i.is_complete AND i.maintenance = 'immediate' AND i.index_table::text !~ '^new_' AND p <> 0
@@ -197,6 +208,7 @@ sub settle_ok
 {
 	my ($node, $label) = @_;
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	await_sessions($node);
 	# What was interrupted is completed, or dropped.
 	my %fates;
 	foreach my $name (split /\n/, $node->safe_psql('postgres', 'SELECT index_table FROM index_table.index_tables WHERE NOT is_complete'))
