@@ -126,7 +126,8 @@ my $script = "SET ROLE stranger;\nSET statement_timeout = '20s';\n" . join("\n",
 my ($status, $out, $err) = $node->psql('postgres', $script, on_error_stop => 0, timeout => 600);
 diag(scalar @calls, ' calls of ', scalar @functions, ' functions');
 like($out, qr/the end$/, 'a stranger called every function, and the session lived');
-unlike($out . $err, qr/secret\d|hidden/, 'was told nothing');
+# Her own index tables may be called mine_by_secret1.
+unlike($out . $err, qr/(?<!_by_)secret\d|hidden/, 'was told nothing');
 my %states;
 $states{$1}++ while $err =~ /ERROR:  ([^\n"]*)/g;
 note(join("\n", map { "$states{$_} times: $_" } sort keys %states));
