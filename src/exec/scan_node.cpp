@@ -531,8 +531,8 @@ TupleTableSlot *NextThroughEntry(IndexTableScan *scan) {
         scan->row = nullptr;
     }
     while (ScanSource *source = NextEntry(scan)) {
-        TupleTableSlot *slot = source->addresses ? NextThroughAddress(scan, source)
-                                                 : FetchRow(scan, source);
+        TupleTableSlot *slot =
+            source->addresses ? NextThroughAddress(scan, source) : FetchRow(scan, source);
         if (slot)
             return slot;
         source->stale_entries += !source->addresses;
