@@ -64,6 +64,13 @@ bool IsInstalled() {
     return OidIsValid(schema) && OidIsValid(get_relname_relid("definition", schema));
 }
 
+bool HoldExtension() {
+    Oid extension = get_extension_oid("index_table", true);
+    if (OidIsValid(extension))
+        LockDatabaseObject(ExtensionRelationId, extension, 0, AccessShareLock);
+    return IsInstalled();
+}
+
 Oid ExtensionSchema() {
     return get_namespace_oid("index_table", true);
 }

@@ -260,6 +260,9 @@ Oid RecordedQueue(Oid index_table);
 
 // Whether this database has the extension: its schema outlives it.
 bool IsInstalled();
+// The same; where it has, whoever drops it waits until the transaction ends. For workers, which
+// nobody's statement keeps from coming when it is being dropped.
+bool HoldExtension();
 // Oid of the extension's schema; InvalidOid where the extension is not installed.
 Oid ExtensionSchema();
 // Oid of a relation in the extension's schema; raises XX000 where it is missing.

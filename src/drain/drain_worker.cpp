@@ -166,7 +166,7 @@ bool TryInWorker(Drainer *drainer, Body body) {
 List *ListThings(const DrainKind *kind) {
     List *things = NIL;
     ListCell *cell;
-    if (IsInstalled())
+    if (HoldExtension())
         foreach (cell, kind->list()) {
             Thing *thing = palloc_object(Thing);
             *thing = {.relid = lfirst_oid(cell), .kind = kind};

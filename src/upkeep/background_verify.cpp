@@ -346,7 +346,7 @@ void VerifyInBackground(int naptime) {
     List *candidates = NIL;
     bool passes;
     Try(memory, &passes, [&] {
-        if (IsInstalled())
+        if (HoldExtension())
             candidates = ListCandidates(memory);
     });
     SetConfigOption("lock_timeout", psprintf("%d", DeadlockTimeout + kLockTimeout), PGC_SUSET,

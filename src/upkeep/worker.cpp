@@ -56,8 +56,10 @@ void VisitDatabase(Oid database) {
 
 // --- Index tables ------------------------------------------------------------
 
+// In which the extension is not dropped.
 void Begin() {
     StartTransactionCommand();
+    HoldExtension();
     PushActiveSnapshot(GetTransactionSnapshot());
 }
 
