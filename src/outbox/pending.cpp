@@ -149,8 +149,8 @@ int64 DeleteNumbers(Oid queue, Datum numbers) {
         bool isnull;
         Datum tid = SPI_getbinval(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 1, &isnull);
         TM_FailureData failure;
-        if (table_tuple_delete(rel, reinterpret_cast<ItemPointer>(DatumGetPointer(tid)), command,
-                               SnapshotSelf, InvalidSnapshot, true, &failure, false) == TM_Ok)
+        if (compat::DeleteTuple(rel, reinterpret_cast<ItemPointer>(DatumGetPointer(tid)), command,
+                                &failure) == TM_Ok)
             count++;
     }
     table_close(rel, NoLock);
