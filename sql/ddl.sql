@@ -25,6 +25,7 @@ INSERT INTO people SELECT i, 'a', 'town ' || i % 3, i, 'note ' || i FROM generat
 
 -- New partitions: created, attached with rows and with other columns, partitioned themselves, default.
 CREATE TABLE people_b PARTITION OF people FOR VALUES IN ('b');
+CREATE TABLE IF NOT EXISTS people_b PARTITION OF people FOR VALUES IN ('b'); -- is there
 CREATE TABLE people_c PARTITION OF people FOR VALUES IN ('c', 'd') PARTITION BY HASH (id);
 TABLE live;
 CREATE TABLE people_c_0 PARTITION OF people_c FOR VALUES WITH (MODULUS 2, REMAINDER 0);

@@ -599,6 +599,9 @@ void FollowAlterTable(AlterTableStmt *statement) {
 
 void FollowCreate(CreateStmt *statement) {
     Oid relid = FindRelation(statement->relation);
+    // One that was there before, which the command has left alone, and not locked.
+    if (statement->if_not_exists && !CheckRelationOidLockedByMe(relid, AccessExclusiveLock, true))
+        return;
     if (statement->partbound) {
         if (Oid owner = QueueOwner(FindRelation(linitial_node(RangeVar, statement->inhRelations))))
             RaiseOwnQueue("add a part to", owner);
