@@ -80,8 +80,8 @@ my @neighbours = (
 			DELETE FROM talks WHERE id % 9 = 0;
 			SET index_table.enable_scan = force; SET enable_sort = off;
 			SELECT count(*) > 0 FROM talks_by_id_queue;
-			SELECT bool_or(line ~ 'Order By') AND bool_or(line ~ 'Index: talks_rum') FROM explained($$SELECT id FROM talks WHERE words @@ 'a2 & b3' ORDER BY words <=> 'a2 & b3' LIMIT 7$$) AS line;
-			SELECT differing($$SELECT words <=> 'a2 & b3' FROM talks WHERE words @@ 'a2 & b3' ORDER BY words <=> 'a2 & b3' LIMIT 7$$);
+			SELECT bool_or(line ~ 'Order By') AND bool_or(line ~ 'Index: talks_rum') FROM explained($$SELECT id FROM talks WHERE words @@ 'a2 & b3' ORDER BY words <=> 'a2 & b3'::tsquery LIMIT 7$$) AS line;
+			SELECT differing($$SELECT words <=> 'a2 & b3'::tsquery FROM talks WHERE words @@ 'a2 & b3' ORDER BY words <=> 'a2 & b3'::tsquery LIMIT 7$$);
 			COMMIT}, result => "0\n0\nf\nt\nt\n0" },
 	{ name => 'pg_hint_plan', library => 'pg_hint_plan', extension => 'pg_hint_plan',
 		sql => q{SET index_table.enable_scan = force;
