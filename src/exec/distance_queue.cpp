@@ -73,7 +73,11 @@ DistanceType *TypesOf(const ScanPlan *plan) {
 
 } // namespace
 
+// RUM and HNSW leave alone what PostgreSQL asks for only where distances are to be rechecked.
 ToldDistances ToldBy(const IndexScanDesc scan) {
+    Oid method = scan->indexRelation->rd_rel->relam;
+    if (method != GIST_AM_OID && method != SPGIST_AM_OID && !scan->xs_recheckorderby)
+        return {.is_ordered = true, .is_exact = false, .bounds = {}};
     return {.is_ordered = true,
             .is_exact = scan->xs_orderbyvals && !scan->xs_recheckorderby,
             .bounds = {.values = scan->xs_orderbyvals, .nulls = scan->xs_orderbynulls}};
