@@ -27,6 +27,12 @@ CREATE FUNCTION asks(statement text, base regclass DEFAULT 'people') RETURNS TAB
 SELECT * FROM asks('SELECT * FROM people WHERE email = $1');
 SELECT * FROM asks('select born from advise.people p where $1 = p.town and p.id in ($2, $3) and born between $4 and $5 limit $6');
 SELECT * FROM asks('SELECT id FROM people WHERE initial(email) = $1 AND "The ""Name" = $2 AND code = $3 AND lower(town) || $4 = $5');
+-- Not by code of others, which who may read the table has asked by.
+CREATE ROLE advise_other;
+CREATE FUNCTION others(text) RETURNS text LANGUAGE sql IMMUTABLE AS $$ SELECT $1 $$;
+ALTER FUNCTION others OWNER TO advise_other;
+SELECT * FROM asks('SELECT id FROM people WHERE others(email) = $1 AND lower(others(town)) = $2 AND town = $3');
+DROP FUNCTION others;
 SELECT * FROM asks('SELECT id FROM people WHERE $1 = ANY (tags)');
 SELECT * FROM asks('SELECT id FROM people WHERE tags @> ARRAY[$1]');
 SELECT * FROM asks('UPDATE people SET town = $1, email = $2 WHERE email = $3');
@@ -143,6 +149,20 @@ RESET ROLE;
 REVOKE USAGE ON SCHEMA advise FROM advise_stranger;
 REVOKE SELECT ON orders FROM advise_stranger;
 DROP ROLE advise_stranger;
+-- Statistics that row security hides.
+CREATE TABLE hidden (id int PRIMARY KEY, a int) PARTITION BY HASH (id);
+CREATE TABLE hidden_0 PARTITION OF hidden FOR VALUES WITH (MODULUS 1, REMAINDER 0);
+INSERT INTO hidden SELECT i, i FROM generate_series(1, 100) AS i;
+ANALYZE hidden;
+ALTER TABLE hidden OWNER TO advise_other;
+ALTER TABLE hidden ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+GRANT USAGE ON SCHEMA advise TO advise_other;
+SET ROLE advise_other;
+SELECT recommendation, reason FROM index_table.advise('hidden');
+RESET ROLE;
+DROP TABLE hidden;
+REVOKE USAGE ON SCHEMA advise FROM advise_other;
+DROP ROLE advise_other;
 BEGIN READ ONLY;
 SELECT count(*) > 0 AS any FROM index_table.advise('orders');
 COMMIT;

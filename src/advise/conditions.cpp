@@ -87,6 +87,22 @@ bool HasParameter(Node *node, void *context) {
                     compat::WalkExpression(node, HasParameter, context));
 }
 
+bool IsOfOthers(Oid function, void *owner) {
+    HeapTuple tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(function));
+    if (!HeapTupleIsValid(tuple))
+        return true;
+    Oid other = reinterpret_cast<Form_pg_proc>(GETSTRUCT(tuple))->proowner;
+    ReleaseSysCache(tuple);
+    return other != *static_cast<Oid *>(owner) && !superuser_arg(other);
+}
+
+// Whether a key calls what neither the table's owner nor a superuser has made: who may read the
+// table could have it recommended, and run by whoever writes.
+bool CallsOthers(Node *node, void *owner) {
+    return node && (check_functions_in_node(node, IsOfOthers, owner) ||
+                    compat::WalkExpression(node, CallsOthers, owner));
+}
+
 // As between the parentheses of CREATE INDEX.
 char *KeyText(Oid base, Node *node, int index) {
     node = static_cast<Node *>(copyObjectImpl(node));
@@ -115,6 +131,9 @@ void Restrict(Search *search, const Query *query, Node *side, bool is_equality) 
     const RangeTblEntry *rte = rt_fetch(index, query->rtable);
     if (rte->rtekind != RTE_RELATION || rte->relid != search->base || HasParameter(key, nullptr) ||
         contain_mutable_functions(key))
+        return;
+    Oid owner = RelationOwner(search->base);
+    if (CallsOthers(key, &owner))
         return;
     Bitmapset *columns = nullptr;
     pull_varattnos(key, index, &columns);

@@ -337,7 +337,9 @@ CREATE FUNCTION index_table.advise(
             columns := '{}';
             recommendation := 'analyze';
             statement := format('ANALYZE %s', target.name);
-            reason := 'There are no statistics of the rows of all partitions together, which autovacuum does not gather: without them keys cannot be judged.';
+            reason := CASE WHEN row_security_active(this)
+                THEN 'Statistics are hidden where row security is active, as for you: without them keys cannot be judged. Ask as a superuser, or a role with BYPASSRLS.'
+                ELSE 'There are no statistics of the rows of all partitions together, which autovacuum does not gather: without them keys cannot be judged.' END;
             RETURN NEXT;
         END IF;
 
