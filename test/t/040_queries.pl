@@ -13,7 +13,7 @@ use warnings;
 use FindBin;
 use lib "$FindBin::RealBin/lib";
 use Time::HiRes 'time';
-use IndexTableTest qw(new_node has_extension oracle_sql oracle_ok check_storage quote_literal sections);
+use IndexTableTest qw(new_node has_extension oracle_sql oracle_ok check_storage quote_literal sections wait_until_up);
 use RandomGlobals;
 use RandomQueries;
 use RandomStatements;
