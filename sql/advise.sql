@@ -33,6 +33,12 @@ CREATE FUNCTION others(text) RETURNS text LANGUAGE sql IMMUTABLE AS $$ SELECT $1
 ALTER FUNCTION others OWNER TO advise_other;
 SELECT * FROM asks('SELECT id FROM people WHERE others(email) = $1 AND lower(others(town)) = $2 AND town = $3');
 DROP FUNCTION others;
+CREATE DOMAIN others AS text CHECK (VALUE <> '');
+CREATE DOMAIN of_others AS others;
+ALTER DOMAIN others OWNER TO advise_other;
+SELECT * FROM asks('SELECT id FROM people WHERE email::others = $1 AND lower(town::of_others) = $2 AND town = $3');
+DROP DOMAIN of_others;
+DROP DOMAIN others;
 SELECT * FROM asks('SELECT id FROM people WHERE $1 = ANY (tags)');
 SELECT * FROM asks('SELECT id FROM people WHERE tags @> ARRAY[$1]');
 SELECT * FROM asks('UPDATE people SET town = $1, email = $2 WHERE email = $3');
@@ -136,6 +142,9 @@ SELECT concern FROM index_table.key_concerns('people', ARRAY[3]::smallint[], fal
 SELECT index_table.advise('orders_by_reference');
 SELECT index_table.advise('orders_pkey');
 SELECT index_table.advise('shown');
+SELECT index_table.advise('pg_class');
+CREATE TEMPORARY TABLE passing (id int PRIMARY KEY);
+SELECT index_table.advise('passing');
 SELECT index_table.advise(0);
 SELECT index_table.advise(NULL);
 CREATE TABLE plain (id int PRIMARY KEY, email text);

@@ -87,19 +87,37 @@ bool HasParameter(Node *node, void *context) {
                     compat::WalkExpression(node, HasParameter, context));
 }
 
+bool IsNeither(Oid owner, Oid role) {
+    return role != owner && !superuser_arg(role);
+}
+
 bool IsOfOthers(Oid function, void *owner) {
     HeapTuple tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(function));
     if (!HeapTupleIsValid(tuple))
         return true;
-    Oid other = reinterpret_cast<Form_pg_proc>(GETSTRUCT(tuple))->proowner;
+    Oid role = reinterpret_cast<Form_pg_proc>(GETSTRUCT(tuple))->proowner;
     ReleaseSysCache(tuple);
-    return other != *static_cast<Oid *>(owner) && !superuser_arg(other);
+    return IsNeither(*static_cast<Oid *>(owner), role);
+}
+
+// A domain's constraints are code, and so are those of the domains that it is made of.
+bool IsDomainOfOthers(Oid type, Oid owner) {
+    HeapTuple tuple = SearchSysCache1(TYPEOID, ObjectIdGetDatum(type));
+    if (!HeapTupleIsValid(tuple))
+        return true;
+    const auto *form = reinterpret_cast<Form_pg_type>(GETSTRUCT(tuple));
+    Oid base = form->typtype == TYPTYPE_DOMAIN ? form->typbasetype : InvalidOid;
+    bool is_of_others = OidIsValid(base) && IsNeither(owner, form->typowner);
+    ReleaseSysCache(tuple);
+    return is_of_others || (OidIsValid(base) && IsDomainOfOthers(base, owner));
 }
 
 // Whether a key calls what neither the table's owner nor a superuser has made: who may read the
 // table could have it recommended, and run by whoever writes.
 bool CallsOthers(Node *node, void *owner) {
     return node && (check_functions_in_node(node, IsOfOthers, owner) ||
+                    (IsA(node, CoerceToDomain) &&
+                     IsDomainOfOthers(exprType(node), *static_cast<Oid *>(owner))) ||
                     compat::WalkExpression(node, CallsOthers, owner));
 }
 

@@ -308,11 +308,12 @@ CREATE FUNCTION index_table.advise(
         unused record;
         kept oid[] := '{}';
     BEGIN
-        SELECT c.relkind, c.relowner, c.relname, format('%I.%I', n.nspname, c.relname) AS name INTO target
+        SELECT c.relkind, c.relpersistence, c.relowner, c.relname, format('%I.%I', n.nspname, c.relname) AS name INTO target
           FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = this;
         IF target.name IS NULL THEN
             RAISE undefined_table USING MESSAGE = format('relation with OID %s does not exist', this::oid);
-        ELSIF target.relkind NOT IN ('r', 'p', 'f') OR EXISTS (SELECT FROM index_table.definition d WHERE d.index_table = this) THEN
+        ELSIF target.relkind NOT IN ('r', 'p', 'f') OR target.relpersistence = 't' OR this::oid < 16384
+              OR EXISTS (SELECT FROM index_table.definition d WHERE d.index_table = this) THEN
             RAISE wrong_object_type USING MESSAGE = format('%I is not a table that can have index tables', target.relname);
         ELSIF NOT pg_has_role(target.relowner, 'USAGE') THEN
             RAISE insufficient_privilege USING MESSAGE = format('must be owner of table %s', target.relname);
