@@ -68,8 +68,6 @@ void AddUnreported() {
     counter.unreported = 0;
     if (counter.shared->leader == MyProcPid)
         PublishCounts();
-    if (row_watch)
-        row_watch();
 }
 
 void Attach(int64 ticket) {
@@ -236,5 +234,7 @@ SQL_FUNCTION(index_table_count_row) {
     }
     if (++counter.unreported >= kReportEvery)
         AddUnreported();
+    if (row_watch)
+        row_watch();
     PG_RETURN_INT32(counter.current->partition_id);
 }

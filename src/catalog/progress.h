@@ -42,7 +42,8 @@ void ReportPhase(Progress *progress, Phase phase);
 void ReportRows(Progress *progress, int64 rows);
 void EndProgress(Progress *progress);
 
-// What is called now and then while this backend counts rows, and may raise; null: nothing.
+// What is called for each row that this backend counts, and may raise; null: nothing. Keys may be
+// slow to compute: it is for the callee to do nothing most times.
 void WatchRows(void (*watch)());
 
 } // namespace index_table

@@ -118,6 +118,35 @@ release_lock($holder);
 await('last_verify IS NOT NULL AND problems_found = 0', 'which comes');
 value('ALTER TABLE people ATTACH PARTITION people_2 FOR VALUES WITH (MODULUS 40, REMAINDER 2)');
 
+# Of a global index, too: rows of a partition are written while it is not maintained.
+my $unindexed = "UPDATE pg_index SET indisready = %s WHERE indrelid = 'people_5'::regclass AND indexrelid IN (SELECT relid FROM pg_partition_tree('people_global'))";
+$node->safe_psql('postgres', 'SET allow_system_table_mods = on; ' . sprintf($unindexed, 'false'));
+value('UPDATE people SET town = town || 0 WHERE id = (SELECT min(id) FROM people_5 WHERE town IS NOT NULL)');
+$node->safe_psql('postgres', 'SET allow_system_table_mods = on; ' . sprintf($unindexed, 'true'));
+$log = -s $node->logfile;
+verify_again();
+await('last_verify IS NOT NULL', 'all are verified once more');
+isnt(value(q{SELECT problems_found FROM index_table.stat WHERE index_table = 'people_global'::regclass}), '0', 'what a global index lacks is found');
+like(slurp_file($node->logfile, $log), qr/WARNING:  verification has found \d+ problems? in public\.people_global\n/, 'and told of');
+set('verify_repair', 'on');
+verify_again();
+await('last_verify IS NOT NULL AND (last_repair IS NOT NULL OR problems_found = 0)', 'and repaired');
+is(value("SELECT count(*) FROM index_table.verify('people_global')"), 0, 'with nothing left');
+set('verify_repair', 'off');
+
+# Who wants a lock that a long slice holds gets it.
+value(q{SET ROLE owner; CREATE FUNCTION slowly(int) RETURNS int IMMUTABLE LANGUAGE plpgsql AS $$ BEGIN PERFORM CASE WHEN current_setting('test.slow', true) = 'yes' THEN pg_sleep(0.1) END; RETURN $1; END $$; SELECT index_table.create('plain', 'public.slowly(id)', name => 'plain_slowly')});
+$node->append_conf('postgresql.conf', "test.slow = 'yes'");
+$node->reload;
+verify_again();
+ok($node->poll_query_until('postgres', q{SELECT count(*) > 0 FROM pg_locks l JOIN pg_stat_activity a USING (pid) WHERE l.relation = 'plain_slowly'::regclass AND a.backend_type LIKE 'index_table%'}), 'a slice takes its time');
+value(q{SET lock_timeout = '6 s'; BEGIN; LOCK TABLE plain IN ACCESS EXCLUSIVE MODE; COMMIT});
+is(value(q{SELECT count(*) FROM index_table.stat WHERE index_table = 'plain_slowly'::regclass AND last_verify IS NULL}), 1, 'whoever waits comes first');
+$node->append_conf('postgresql.conf', "test.slow = 'no'");
+$node->reload;
+await('last_verify IS NOT NULL AND problems_found = 0', 'what gave way is verified later');
+value(q{SELECT index_table.drop('plain_slowly')});
+
 # A function that fails ends a pass.
 value(q{SET test.client = 'yes'; SET ROLE owner; CREATE FUNCTION fails(int) RETURNS int IMMUTABLE LANGUAGE plpgsql AS $$ BEGIN IF current_setting('test.client', true) IS DISTINCT FROM 'yes' THEN RAISE 'not for workers'; END IF; RETURN $1; END $$; SELECT index_table.create('plain', 'public.fails(id)', name => 'plain_fails')});
 await('last_verify IS NOT NULL', 'one that cannot be verified does not keep others from it');
