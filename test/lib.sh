@@ -214,7 +214,7 @@ install_script='
 # user, in a directory that this user owns.
 
 scratch= # the directory; removed, with every server in it stopped, when the script ends
-child=   # the process group that run() waits for
+declare -A children=() # the process groups of what start() has started and nobody has awaited
 as_user=()
 
 trap clean_up EXIT
@@ -240,25 +240,46 @@ make_scratch() {
     cd "$scratch" # the caller's directory may be closed to the user
 }
 
-# Runs a command as the unprivileged user, such that a signal to this script ends
-# the command, and all it started, at once.
-run() {
-    local status=0
+# Starts a command as the unprivileged user, such that a signal to this script ends
+# the command, and all it started, at once. Sets `started`, its process.
+start() {
     setsid "${as_user[@]}" "$@" </dev/null &
-    child=$!
-    wait "$child" || status=$?
-    child=
+    started=$!
+    children[$started]=1
+}
+
+# await PROCESS: until what start() has started has ended; returns its status
+await() {
+    local status=0
+    wait "$1" || status=$?
+    unset "children[$1]"
     return "$status"
 }
 
+# await_first PROCESS...: the same for whichever ends first; sets `ended` to it
+await_first() {
+    while :; do
+        for ended in "$@"; do
+            kill -0 "$ended" 2>/dev/null || { await "$ended"; return; }
+        done
+        sleep 0.2 # not "wait -n", which may miss one that has ended by now
+    done
+}
+
+# Starts a command, and waits for it.
+run() {
+    start "$@"
+    await "$started"
+}
+
 clean_up() {
-    local status=$?
+    local status=$? child
     trap - EXIT
     trap '' HUP INT TERM
-    if [ -n "$child" ]; then
+    for child in "${!children[@]}"; do
         kill -TERM -- "-$child" 2>/dev/null || kill -TERM "$child" 2>/dev/null || true
-        wait "$child" 2>/dev/null || true
-    fi
+    done
+    for child in "${!children[@]}"; do wait "$child" 2>/dev/null || true; done
     if [ -n "$scratch" ]; then
         stop_servers "$scratch"
         cd /
