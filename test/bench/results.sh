@@ -83,6 +83,7 @@ write_results() {
             echo '| what | unit | native | unpartitioned | index table | against native | where it loses |'
             echo '|---|---|---|---|---|---|---|'
             awk -F '\t' -v OFS=' | ' '{
+                for (i = 3; i <= 5; i++) sub(/\.00$/, "", $i)
                 verdict = "same"
                 if ($3 > 0 && $5 > 0) {
                     if ($3 / $5 >= 1.1) verdict = sprintf($3 / $5 >= 10 ? "**%d times less**" : "**%.1f times less**", $3 / $5)
