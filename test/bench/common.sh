@@ -95,7 +95,7 @@ show_table() {
 # note TEXT...: what is said of the table above
 note() {
     echo "$*"
-    [ -z "${BENCH_OUT:-}" ] || printf '\n%s\n' "$*" >>"$BENCH_OUT/$bench_name.md"
+    [ -z "${BENCH_OUT:-}" ] || fold -s -w 98 <<<$'\n'"$*" | sed 's/ *$//' >>"$BENCH_OUT/$bench_name.md"
 }
 
 # figure NAME KIND TITLE X Y: a picture of the rows that the query on standard input returns, for

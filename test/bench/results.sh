@@ -76,8 +76,9 @@ write_results() {
         [ ! -f "$figure" ] || draw "${figure%.tsv}" "$about"
     done
     {
-        printf '# Measured\n\n%s. By `%s`.\n' "$about" "$command"
-        printf 'Ratios hold elsewhere, times do not; expect a tenth or two either way, more for what takes microseconds.\n'
+        printf '# Measured\n\n'
+        printf '%s. By `%s`. Ratios hold elsewhere, times do not; expect a tenth or two either way, more for what takes microseconds.\n' \
+            "$about" "$command" | fold -s -w 98 | sed 's/ *$//'
         if [ -f "$directory/headlines" ]; then
             printf '\n## Gains and losses\n\nOf the index table against local indexes of the partitions.\n\n'
             echo '| what | unit | native | unpartitioned | index table | against native | where it loses |'
@@ -85,10 +86,10 @@ write_results() {
             awk -F '\t' -v OFS=' | ' '{
                 for (i = 3; i <= 5; i++) sub(/\.00$/, "", $i)
                 verdict = "same"
-                if ($3 > 0 && $5 > 0) {
+                if ($3 > 0 && $5 > 0 && $5 < 50 * $3) {
                     if ($3 / $5 >= 1.1) verdict = sprintf($3 / $5 >= 10 ? "**%d times less**" : "**%.1f times less**", $3 / $5)
                     else if ($5 / $3 >= 1.1) verdict = sprintf($5 / $3 >= 10 ? "*%d times more*" : "*%.1f times more*", $5 / $3)
-                } else verdict = $5 > 0 ? "*natively nothing*" : "nothing"
+                } else verdict = $5 > 0 ? "*natively next to nothing*" : "nothing"
                 print "| " $1, $2, $3, $4, $5, verdict, (verdict ~ /more|natively/ ? $6 : "") " |"
             }' "$directory/headlines"
         fi
