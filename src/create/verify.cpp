@@ -60,11 +60,12 @@ char *NotQueued(const IndexTable *table) {
 }
 
 // Numbers of partitions that are there for the latest snapshot. Entries of a partition that is
-// about to be detached are there for older ones.
+// about to be detached are there for older ones. Few are: it is begun with them, which takes one
+// look at pg_inherits, not with the ancestors of each partition.
 constexpr char kLiveNumbers[] =
-    "SELECT p.partition_id FROM index_table.partition AS p WHERE NOT EXISTS (SELECT FROM "
-    "pg_catalog.pg_partition_ancestors(p.relation) AS a JOIN pg_catalog.pg_inherits AS i "
-    "ON i.inhrelid OPERATOR(pg_catalog.=) a.relid WHERE i.inhdetachpending)";
+    "SELECT p.partition_id FROM index_table.partition AS p WHERE p.relation::pg_catalog.oid "
+    "OPERATOR(pg_catalog.<>) ALL (ARRAY(SELECT t.relid::pg_catalog.oid FROM pg_catalog.pg_inherits "
+    "AS i, pg_catalog.pg_partition_tree(i.inhrelid) AS t WHERE i.inhdetachpending))";
 
 // The recomputation of some leaves; one of them may be detached before the snapshot is taken.
 char *RecomputationOfLeaves(Relation base, const IndexTable *table, int64 ticket, List *leaves) {

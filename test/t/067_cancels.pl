@@ -64,7 +64,8 @@ foreach my $round (1 .. $count)
 		sleep($moment);
 		$node->safe_psql('postgres', "SELECT pg_${way}_backend(pid) FROM pg_stat_activity WHERE application_name = 'cancelled' AND pid <> pg_backend_pid()");
 		eval { $session->{run}->finish };
-		$error = $session->{errors};
+		# Where it ends before psql has asked for anything, verbosity is not set yet.
+		$error = $session->{errors} =~ s/^FATAL:  (?=terminating connection due to administrator command$)/FATAL:  57P01: /mr;
 	}
 	else
 	{
