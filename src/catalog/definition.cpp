@@ -327,7 +327,9 @@ bool IsNumberUsed(Oid base, int32 id) {
 } // namespace
 
 int32 AddPartition(Oid base, Oid leaf) {
-    Assert(IsLocked(leaf, ShareLock) || IsLocked(base, ShareRowExclusiveLock));
+    Assert(IsLocked(leaf, ShareLock) || IsLocked(base, ShareRowExclusiveLock) ||
+           IsObjectLocked(RelationRelationId, base, static_cast<uint16>(LockedPart::Settling),
+                          ExclusiveLock));
     Datum values[kPartColumns];
     bool nulls[kPartColumns] = {};
     int32 id;

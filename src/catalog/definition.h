@@ -192,7 +192,8 @@ void Invalidate(Oid base);
 
 // Writers. Callers hold at least ShareRowExclusiveLock on the base table where nothing else is
 // said; for AddPartition, RetirePartition, RenumberPartition and RecordBuild a lock on the leaf
-// that excludes writers will do.
+// that excludes writers will do. What was restored, writers wait for it to be settled: for
+// AddPartition the lock on that will do, too.
 //
 // One that was restored may be inserted, as such or as damaged, any may be deleted, with
 // AccessExclusiveLock on the index table instead.

@@ -259,9 +259,10 @@ void FollowNewIndex(const IndexStmt *statement) {
     Oid relid = FindRelation(statement->relation);
     if (OidIsValid(relid) && OidIsValid(RecordedBase(relid)))
         EnsureConstraintName(relid);
-    if (IsGlobal(statement))
+    if (IsGlobal(statement)) {
         CheckOperatorClasses(relid);
-    CompleteGlobalIndexes(relid, InvalidOid);
+        CompleteGlobalIndexes(relid, InvalidOid);
+    }
 }
 
 // A command that drops an index table with its base table, or with a column, locks the base table

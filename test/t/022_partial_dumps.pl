@@ -242,6 +242,14 @@ foreach my $db (sort keys %kinds)
 # --- Archives ---------------------------------------------------------------------------
 
 $node->command_ok([ 'pg_dump', '-d', $node->connstr('source'), '-Fd', '-j4', '-f', "$directory/archive" ], 'pg_dump -Fd -j4');
+# Workers of pg_restore that change a table and its partitions must not wait for each other: the latter do not wait
+# for who changes the former.
+my $holder = hold_lock($node, 'BEGIN; LOCK TABLE ONLY t, ONLY t_by_h IN ACCESS EXCLUSIVE MODE;', q{SELECT count(*) = 2 FROM pg_locks WHERE relation IN ('t'::regclass, 't_by_h'::regclass) AND mode = 'AccessExclusiveLock' AND granted}, 'source');
+$node->safe_psql('source', "SET lock_timeout = '5s'; CREATE INDEX passing ON t1 (n)");
+$node->safe_psql('source', "SET lock_timeout = '5s'; CREATE INDEX passing_by ON t_by_h_p1 (h)");
+release_lock($holder);
+$node->safe_psql('source', 'DROP INDEX passing, passing_by');
+
 my @archives = (
 	[ 'parallel', [ '-j4' ] ],
 	[ 'parallel_parts', [ '-j4', '--section=pre-data' ], [ '-j4', '--section=data', '--disable-triggers' ], [ '-j4', '--section=post-data' ] ],

@@ -111,9 +111,10 @@ CREATE CONSTRAINT TRIGGER gate AFTER INSERT OR UPDATE OR DELETE ON $table DEFERR
 # A session that holds a lock, or waits, once the query says so.
 sub hold_lock
 {
-	my ($node, $sql, $query) = @_;
-	my $session = start_session($node, 'postgres', $sql);
-	$node->poll_query_until('postgres', $query) or die "no lock: $sql";
+	my ($node, $sql, $query, $database) = @_;
+	$database //= 'postgres';
+	my $session = start_session($node, $database, $sql);
+	$node->poll_query_until($database, $query) or die "no lock: $sql";
 	return $session;
 }
 

@@ -257,13 +257,14 @@ sub prepare_load
 }
 
 # Relations, and what the extension and catalogs have for them. Attributes are not counted: a partition that is made
-# anew has none that were dropped.
+# anew has none that were dropped. Nor are CHECK constraints: DETACH CONCURRENTLY leaves one on the partition.
 sub traces
 {
 	my ($node) = @_;
 	return $node->safe_psql('postgres', q{
 SELECT c.oid::regclass, c.relkind FROM pg_class AS c WHERE c.relkind <> 't' AND c.oid >= 16384 AND c.relnamespace <> 'pg_toast'::regnamespace ORDER BY c.oid::regclass::text COLLATE "C";
-SELECT (SELECT count(*) FROM pg_class WHERE relname ~ '^index_table_global'), (SELECT count(*) FROM pg_trigger), (SELECT count(*) FROM pg_constraint),
+SELECT 'constraint', conrelid::regclass, contype FROM pg_constraint WHERE oid >= 16384 AND contype <> 'c' ORDER BY conrelid::regclass::text COLLATE "C", contype;
+SELECT (SELECT count(*) FROM pg_class WHERE relname ~ '^index_table_global'), (SELECT count(*) FROM pg_trigger),
        (SELECT count(*) FROM pg_index WHERE NOT indisvalid), (SELECT count(*) FROM index_table.definition), (SELECT count(*) FROM index_table.partition),
        (SELECT count(*) FROM index_table.loaded_partition), (SELECT count(*) FROM pg_prepared_xacts)});
 }
