@@ -585,15 +585,20 @@ inline void SetUncheckedReader([[maybe_unused]] Query *query, [[maybe_unused]] P
 }
 
 // Starts such a query. PostgreSQL with assertions wants every relation to be asked for something:
-// that is what the user may do.
+// that is what the user may do, reading if possible, which a standby allows; a superuser is asked
+// for who may do nothing.
 inline void StartUnchecked(QueryDesc *query, int flags) {
 #if PG_VERSION_NUM >= 160000 && defined(USE_ASSERT_CHECKING)
     ListCell *cell;
     foreach (cell, query->plannedstmt->permInfos) {
         RTEPermissionInfo *permissions = lfirst_node(RTEPermissionInfo, cell);
         Oid user = OidIsValid(permissions->checkAsUser) ? permissions->checkAsUser : GetUserId();
-        permissions->requiredPerms =
+        AclMode held =
             pg_class_aclmask(permissions->relid, user, ACL_ALL_RIGHTS_RELATION, ACLMASK_ALL);
+        bool is_reader = (held & ACL_SELECT) != 0;
+        if (!is_reader && (held == 0 || XactReadOnly))
+            permissions->checkAsUser = BOOTSTRAP_SUPERUSERID;
+        permissions->requiredPerms = is_reader || held == 0 || XactReadOnly ? ACL_SELECT : held;
     }
 #endif
     standard_ExecutorStart(query, flags);
