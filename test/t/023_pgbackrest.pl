@@ -53,6 +53,9 @@ sub marked { return (shift)->safe_psql('postgres', q{SELECT string_agg(name, ' '
 prepare_work($node);
 $node->safe_psql('postgres', 'CREATE TABLE marks (name text)');
 write_conf($node->data_dir);
+my $known = '';
+IPC::Run::run([ split(/ /, $stanza), 'stanza-create' ], '<', \'', '>&', \$known, IPC::Run::timeout(300));
+plan skip_all => 'this pgBackRest does not know this PostgreSQL' if $known =~ /VersionNotSupportedError/;
 backrest_ok('stanza', 'stanza-create');
 backrest_ok('check', 'check');
 
