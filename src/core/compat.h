@@ -595,10 +595,10 @@ inline void StartUnchecked(QueryDesc *query, int flags) {
         Oid user = OidIsValid(permissions->checkAsUser) ? permissions->checkAsUser : GetUserId();
         AclMode held =
             pg_class_aclmask(permissions->relid, user, ACL_ALL_RIGHTS_RELATION, ACLMASK_ALL);
-        bool is_reader = (held & ACL_SELECT) != 0;
-        if (!is_reader && (held == 0 || XactReadOnly))
+        bool asks_reading = (held & ACL_SELECT) != 0 || held == 0 || XactReadOnly;
+        if (asks_reading && (held & ACL_SELECT) == 0)
             permissions->checkAsUser = BOOTSTRAP_SUPERUSERID;
-        permissions->requiredPerms = is_reader || held == 0 || XactReadOnly ? ACL_SELECT : held;
+        permissions->requiredPerms = asks_reading ? ACL_SELECT : held;
     }
 #endif
     standard_ExecutorStart(query, flags);

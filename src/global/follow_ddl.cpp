@@ -3,6 +3,7 @@
 #include "core/public.h"
 #include "global/child_index.h"
 #include "global/online_build.h"
+#include "global/operator_classes.h"
 #include "global/parts.h"
 #include "global/storage.h"
 #include "global/sweep.h"
@@ -98,25 +99,11 @@ void FollowIndexWithTree(const GlobalIndex &index, Oid base, Oid attached) {
         EnterAttached(index.root, attached);
 }
 
-// Whether a table has a global index, its own and not a part of one. Does not lock the table: who
-// is changing a partition would wait for who changes the table, and may come to the partition next.
-bool HasRoot(Oid table) {
-    bool found = false;
-    Relation indexes = table_open(IndexRelationId, AccessShareLock);
-    ScanKeyData key;
-    ScanKeyInit(&key, Anum_pg_index_indrelid, BTEqualStrategyNumber, F_OIDEQ,
-                ObjectIdGetDatum(table));
-    SysScanDesc scan = systable_beginscan(indexes, IndexIndrelidIndexId, true, nullptr, 1, &key);
-    for (HeapTuple tuple; !found && HeapTupleIsValid(tuple = systable_getnext(scan));)
-        found = IsRoot(reinterpret_cast<Form_pg_index>(GETSTRUCT(tuple))->indexrelid);
-    systable_endscan(scan);
-    table_close(indexes, AccessShareLock);
-    return found;
-}
-
-// Builds those of a table's global indexes that have no tree, and looks after the others.
+// Builds those of a table's global indexes that have no tree, and looks after the others. A table
+// without any is not locked: who is changing a partition would wait for who changes the table, and
+// may come to the partition next.
 void CompleteIndexesOf(Oid base_oid, Oid attached, Children children) {
-    if (get_rel_relkind(base_oid) != RELKIND_PARTITIONED_TABLE || !HasRoot(base_oid))
+    if (get_rel_relkind(base_oid) != RELKIND_PARTITIONED_TABLE || !HasGlobalIndex(base_oid))
         return;
     Relation base = table_open(base_oid, AccessShareLock);
     ListCell *cell;

@@ -244,11 +244,14 @@ foreach my $db (sort keys %kinds)
 $node->command_ok([ 'pg_dump', '-d', $node->connstr('source'), '-Fd', '-j4', '-f', "$directory/archive" ], 'pg_dump -Fd -j4');
 # Workers of pg_restore that change a table and its partitions must not wait for each other: the latter do not wait
 # for who changes the former.
-my $holder = hold_lock($node, 'BEGIN; LOCK TABLE ONLY t, ONLY t_by_h IN ACCESS EXCLUSIVE MODE;', q{SELECT count(*) = 2 FROM pg_locks WHERE relation IN ('t'::regclass, 't_by_h'::regclass) AND mode = 'AccessExclusiveLock' AND granted}, 'source');
-$node->safe_psql('source', "SET lock_timeout = '5s'; CREATE INDEX passing ON t1 (n)");
-$node->safe_psql('source', "SET lock_timeout = '5s'; CREATE INDEX passing_by ON t_by_h_p1 (h)");
-release_lock($holder);
-$node->safe_psql('source', 'DROP INDEX passing, passing_by');
+foreach my $case ([ 't', 'CREATE INDEX passing ON t1 (n)' ], [ 't_by_h', 'CREATE INDEX passing ON t_by_h_p1 (h)', 'ALTER TABLE t_by_h_p1 ENABLE ALWAYS TRIGGER index_table_guard' ])
+{
+	my ($table, @commands) = @$case;
+	my $holder = hold_lock($node, "BEGIN; LOCK TABLE ONLY $table IN ACCESS EXCLUSIVE MODE;", "SELECT count(*) = 1 FROM pg_locks WHERE relation = '$table'::regclass AND mode = 'AccessExclusiveLock' AND granted", 'source');
+	is(sqlstate($node, 'source', "SET lock_timeout = '5s'; $_"), '', "while $table is locked: $_") foreach @commands;
+	release_lock($holder);
+	$node->safe_psql('source', 'DROP INDEX passing');
+}
 
 my @archives = (
 	[ 'parallel', [ '-j4' ] ],
