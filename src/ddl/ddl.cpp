@@ -282,6 +282,15 @@ void RemoveNameBeforeDrop(Oid relid, List *dropped) {
     RemoveConstraintName(relid);
 }
 
+// Whether an index table keeps what it needs will be looked at after the command, in its base table:
+// that is locked first everywhere.
+void LockBaseBeforeDropIndex(Oid relid) {
+    Oid table = OidIsValid(relid) ? IndexGetRelation(relid, true) : InvalidOid;
+    Oid base = OidIsValid(table) ? RecordedBase(table) : InvalidOid;
+    if (OidIsValid(base) && compat::OwnsRelation(table))
+        LockRelationOid(base, AccessShareLock);
+}
+
 // Servers that a command drops, OIDs.
 List *DroppedServers(const DropStmt *statement) {
     List *servers = NIL;
@@ -326,16 +335,22 @@ void RefuseDropOfServer(const DropStmt *statement) {
                                      "first.")));
 }
 
-// Before DROP TABLE.
+// Before DROP TABLE and DROP INDEX.
 void PrepareDrop(DropStmt *statement) {
     RefuseDropOfServer(statement);
-    if (statement->removeType != OBJECT_TABLE && statement->removeType != OBJECT_FOREIGN_TABLE)
+    if (statement->removeType != OBJECT_TABLE && statement->removeType != OBJECT_FOREIGN_TABLE &&
+        statement->removeType != OBJECT_INDEX)
         return;
     List *dropped = NIL;
     ListCell *cell, *table;
     foreach (cell, statement->objects)
         dropped =
             lappend_oid(dropped, FindRelation(makeRangeVarFromNameList(lfirst_node(List, cell))));
+    if (statement->removeType == OBJECT_INDEX) {
+        foreach (cell, dropped)
+            LockBaseBeforeDropIndex(lfirst_oid(cell));
+        return;
+    }
     foreach (cell, dropped)
         if (OidIsValid(lfirst_oid(cell)))
             RefuseDropOfPartition(lfirst_oid(cell), dropped);
@@ -807,12 +822,18 @@ bool DropsExtension(DropStmt *statement) {
     return false;
 }
 
-// Nothing says any more which table a dropped index was on.
-void CheckAllIndexes() {
+// Whether one of the indexes that this command has dropped may have been on a table. Nothing says any
+// more which were, but the lock that such a table has: to look at others would wait for theirs.
+bool MayHaveLostIndex(Oid relid) {
+    return CheckRelationOidLockedByMe(relid, ShareUpdateExclusiveLock, true);
+}
+
+void CheckRemainingIndexes() {
     ListCell *base_cell, *cell;
     foreach (base_cell, ListBases())
         foreach (cell, ListIndexTables(lfirst_oid(base_cell)))
-            if (!OidIsValid(RecordedLog(lfirst_oid(cell))) && HasGuard(lfirst_oid(cell)))
+            if (MayHaveLostIndex(lfirst_oid(cell)) && !OidIsValid(RecordedLog(lfirst_oid(cell))) &&
+                HasGuard(lfirst_oid(cell)))
                 if (const IndexTable *table = FindIndexTable(lfirst_oid(cell)))
                     CheckIndexes(table);
 }
@@ -910,8 +931,8 @@ SQL_FUNCTION(index_table_on_drop) {
     foreach (cell, dropped.undefined)
         ForgetUndefined(static_cast<RangeVar *>(lfirst(cell)));
     if (dropped.indexes_alone) {
-        CheckAllIndexes();
-        KeepAllLocal(); // it may have been a replica identity
+        CheckRemainingIndexes();
+        KeepLocal(MayHaveLostIndex); // it may have been a replica identity
     }
     Node *parsetree = event->parsetree;
     if (IsA(parsetree, DropStmt) &&

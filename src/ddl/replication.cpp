@@ -169,10 +169,15 @@ void FollowReplicaIdentity(Oid relid) {
         MarkIfOwn(lfirst_oid(cell));
 }
 
-void KeepAllLocal() {
+void KeepLocal(bool (*is_concerned)(Oid relid)) {
     ListCell *cell;
     foreach (cell, ListOwn())
-        MarkIfOwn(lfirst_oid(cell));
+        if (is_concerned(lfirst_oid(cell)))
+            MarkIfOwn(lfirst_oid(cell));
+}
+
+void KeepAllLocal() {
+    KeepLocal([](Oid) { return true; });
 }
 
 void FollowNewTrigger(const CreateTrigStmt *statement) {

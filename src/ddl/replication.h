@@ -28,7 +28,11 @@ void FollowReplicaIdentity(Oid relid);
 // given its triggers: by the extension or by a dump.
 void FollowNewTrigger(const CreateTrigStmt *statement);
 
-// The same for every table of the extension. Takes ShareUpdateExclusiveLock on those that change.
+// The same for every table of the extension that is_concerned() is true of. Takes AccessShareLock on
+// those, ShareUpdateExclusiveLock on those that change.
+void KeepLocal(bool (*is_concerned)(Oid relid));
+
+// The same for all. Locks as above.
 void KeepAllLocal();
 
 // Takes the mark off whatever has it: before the extension goes. Locks as above.

@@ -31,23 +31,9 @@ constinit const TableAmRoutine *heap_routine = nullptr;
 
 // --- Partitions, locked without waiting --------------------------------------
 
-LOCKTAG TagOf(Oid relid) {
-    LOCKTAG tag;
-    SET_LOCKTAG_RELATION(tag, MyDatabaseId, relid);
-    return tag;
-}
-
-bool IsLockedByMe(Oid relid) {
-    LOCKTAG tag = TagOf(relid);
-    for (LOCKMODE mode = AccessShareLock; mode <= MaxLockMode; mode++)
-        if (compat::HoldsLock(tag, mode))
-            return true;
-    return false;
-}
-
 // Whoever waits for this transaction to give a lock back must not keep it from reading.
 bool LockWithoutWaiting(Oid relid, bool *locked) {
-    *locked = !IsLockedByMe(relid);
+    *locked = !CheckRelationOidLockedByMe(relid, AccessShareLock, true);
     return !*locked || ConditionalLockRelationOid(relid, AccessShareLock);
 }
 
@@ -135,8 +121,9 @@ void EndFetch(IndexFetchTableData *base) {
 // A transaction that holds a lock which keeps readers out, or waits for one and comes first;
 // invalid: none that has an id.
 TransactionId FindLocker(Oid relid) {
-    LOCKTAG tag = TagOf(relid);
+    LOCKTAG tag;
     int count;
+    SET_LOCKTAG_RELATION(tag, MyDatabaseId, relid);
     VirtualTransactionId *lockers = GetLockConflicts(&tag, AccessShareLock, &count);
     for (int i = 0; i < count; i++)
         if (TransactionId xid = compat::TransactionOf(lockers[i]); TransactionIdIsValid(xid))
