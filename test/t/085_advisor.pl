@@ -60,6 +60,14 @@ height|create|1|normalized|SELECT index_table.create('public.people', 'height', 
 tags|create|1|normalized|SELECT index_table.create('public.people', 'tags')
 END
 	is($node->safe_psql($db, $advice, extra_params => [ '-U', 'keeper' ]) =~ /^email\|create\|5\|.*^phone/ms, 1, 'the owner sees its own statements');
+	# The share of the rows that a key finds: of all keys, on average. Of arrays statistics know common elements alone.
+	my %shares = map { split /\|/ } split /\n/, $node->safe_psql($db, q{SELECT key, selectivity FROM index_table.advise('people') WHERE key !~ ','});
+	is(join(' ', sort keys %shares), 'email flag height phone tags', 'it says the selectivity of each');
+	foreach my $key (grep { $_ ne 'tags' } sort keys %shares)
+	{
+		my $share = $node->safe_psql($db, "SELECT count($key)::float8 / count(DISTINCT $key) / count(*) FROM people");
+		cmp_ok(abs($shares{$key} / $share - 1), '<', 0.25, sprintf('%s: estimated selectivity %.6f, counted %.6f', $key, $shares{$key}, $share));
+	}
 	my ($status, $out, $err) = $node->psql($db, "SET client_min_messages = notice; $advice", extra_params => [ '-U', 'keeper' ]);
 	like($err, qr/statements of others are hidden from keeper.*pg_read_all_stats/s, 'and is told of others');
 	unlike($out, qr/height/, 'not what they ask for');
