@@ -142,9 +142,29 @@ void Mark(Relation rel, bool is_marked) {
         SetMark(toast, is_marked);
 }
 
+// Whether a table and its TOAST table have marks, and nothing that could be an identity: told without
+// its lock, which others may hold for long. They follow what they change.
+bool IsMarkedForGood(Oid relid) {
+    HeapTuple tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+    if (!HeapTupleIsValid(tuple))
+        return false;
+    Form_pg_class form = reinterpret_cast<Form_pg_class>(GETSTRUCT(tuple));
+    char identity = form->relreplident;
+    Oid toast = form->reltoastrelid;
+    bool is_marked = form->relrewrite == relid;
+    ReleaseSysCache(tuple);
+    if (!is_marked || (OidIsValid(toast) && !IsMarkedForGood(toast)))
+        return false;
+    Oid key;
+    return identity == REPLICA_IDENTITY_NOTHING ||
+           (identity == REPLICA_IDENTITY_DEFAULT && !get_primary_key_attnos(relid, true, &key));
+}
+
 void MarkIfOwn(Oid relid) {
     if (!OidIsValid(relid) || get_rel_relkind(relid) != RELKIND_RELATION)
         return; // nothing is stored in a partitioned table
+    if (IsOwn(relid) && IsMarkedForGood(relid))
+        return;
     Relation rel = try_relation_open(relid, AccessShareLock);
     if (!rel)
         return;

@@ -29,7 +29,7 @@ void FollowReplicaIdentity(Oid relid);
 void FollowNewTrigger(const CreateTrigStmt *statement);
 
 // The same for every table of the extension that is_concerned() is true of. Takes AccessShareLock on
-// those, ShareUpdateExclusiveLock on those that change.
+// those that may change, ShareUpdateExclusiveLock on those that do.
 void KeepLocal(bool (*is_concerned)(Oid relid));
 
 // The same for all. Locks as above.
