@@ -1062,21 +1062,12 @@ inline TransactionId TransactionOf(VirtualTransactionId holder) {
     return process ? process->xid : InvalidTransactionId;
 }
 
-// The transaction of somebody who waits for a lock; invalid: nobody who has an id.
-inline TransactionId FindWaiter(const LOCKTAG &tag, LOCKMODE mode) {
-    LockData *data = GetLockStatusData();
-    for (const LockInstanceData &lock : std::span(data->locks, data->nelements)) {
-        if (lock.waitLockMode != mode || memcmp(&lock.locktag, &tag, sizeof(LOCKTAG)) != 0)
-            continue;
+inline TransactionId TransactionOf(const LockInstanceData &lock) {
 #if PG_VERSION_NUM >= 170000
-        VirtualTransactionId waiter = lock.vxid;
+    return TransactionOf(lock.vxid);
 #else
-        VirtualTransactionId waiter = {lock.backend, lock.lxid};
+    return TransactionOf(VirtualTransactionId{lock.backend, lock.lxid});
 #endif
-        if (TransactionId xid = TransactionOf(waiter); TransactionIdIsValid(xid))
-            return xid;
-    }
-    return InvalidTransactionId;
 }
 
 #if PG_VERSION_NUM >= 160000

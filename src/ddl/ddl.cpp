@@ -282,8 +282,8 @@ void RemoveNameBeforeDrop(Oid relid, List *dropped) {
     RemoveConstraintName(relid);
 }
 
-// Whether an index table keeps what it needs will be looked at after the command, in its base table:
-// that is locked first everywhere.
+// Whether an index table keeps what it needs will be looked at after the command, in its base
+// table: that is locked first everywhere.
 void LockBaseBeforeDropIndex(Oid relid) {
     Oid table = OidIsValid(relid) ? IndexGetRelation(relid, true) : InvalidOid;
     Oid base = OidIsValid(table) ? RecordedBase(table) : InvalidOid;
@@ -822,8 +822,8 @@ bool DropsExtension(DropStmt *statement) {
     return false;
 }
 
-// Whether one of the indexes that this command has dropped may have been on a table. Nothing says any
-// more which were, but the lock that such a table has: to look at others would wait for theirs.
+// Whether one of the indexes that this command has dropped may have been on a table. Nothing says
+// any more which were, but the lock that such a table has: to look at others would wait for theirs.
 bool MayHaveLostIndex(Oid relid) {
     return CheckRelationOidLockedByMe(relid, ShareUpdateExclusiveLock, true);
 }

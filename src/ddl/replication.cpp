@@ -142,8 +142,8 @@ void Mark(Relation rel, bool is_marked) {
         SetMark(toast, is_marked);
 }
 
-// Whether a table and its TOAST table have marks, and nothing that could be an identity: told without
-// its lock, which others may hold for long. They follow what they change.
+// Whether a table and its TOAST table have marks, and nothing that could be an identity: told
+// without its lock, which others may hold for long. They follow what they change.
 bool IsMarkedForGood(Oid relid) {
     HeapTuple tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
     if (!HeapTupleIsValid(tuple))

@@ -118,17 +118,71 @@ void EndFetch(IndexFetchTableData *base) {
     pfree(fetch);
 }
 
-// A transaction that holds a lock which keeps readers out, or waits for one and comes first;
-// invalid: none that has an id.
-TransactionId FindLocker(Oid relid) {
-    LOCKTAG tag;
+// A transaction that holds a lock which keeps readers out; invalid: none that has an id.
+TransactionId FindHolder(const LOCKTAG &tag) {
     int count;
-    SET_LOCKTAG_RELATION(tag, MyDatabaseId, relid);
-    VirtualTransactionId *lockers = GetLockConflicts(&tag, AccessShareLock, &count);
+    VirtualTransactionId *holders = GetLockConflicts(&tag, AccessShareLock, &count);
     for (int i = 0; i < count; i++)
-        if (TransactionId xid = compat::TransactionOf(lockers[i]); TransactionIdIsValid(xid))
+        if (TransactionId xid = compat::TransactionOf(holders[i]); TransactionIdIsValid(xid))
             return xid;
-    return compat::FindWaiter(tag, AccessExclusiveLock);
+    return InvalidTransactionId;
+}
+
+bool Conflicts(LOCKMASK held, LOCKMODE mode) {
+    for (LOCKMODE other = AccessShareLock; other <= MaxLockMode; other++)
+        if ((held & LOCKBIT_ON(other)) && DoLockModesConflict(other, mode))
+            return true;
+    return false;
+}
+
+bool IsOwn(TransactionId xid) {
+    return TransactionIdIsCurrentTransactionId(xid);
+}
+
+// A transaction that keeps others from a lock: one that holds it, or, `with_waiting`, comes first.
+// Where that has no id yet, which it gets for an exclusive lock unless WAL is minimal, one that it
+// waits for itself, and so on: a circle of those who wait for each other is closed then, and found.
+// This one where there is no other.
+TransactionId FindInFront(std::span<const LockInstanceData> locks, const LOCKTAG &tag,
+                          LOCKMODE mode, bool with_waiting, int depth) {
+    TransactionId found = InvalidTransactionId;
+    auto is_in_front = [&](const LockInstanceData &lock) {
+        return memcmp(&lock.locktag, &tag, sizeof(LOCKTAG)) == 0 &&
+               (Conflicts(lock.holdMask, mode) || (with_waiting && lock.waitLockMode != NoLock &&
+                                                   DoLockModesConflict(lock.waitLockMode, mode)));
+    };
+    auto is_other = [&](TransactionId xid) {
+        found = TransactionIdIsValid(xid) ? xid : found;
+        return TransactionIdIsValid(xid) && !IsOwn(xid);
+    };
+    for (const LockInstanceData &lock : locks)
+        if (is_in_front(lock) && is_other(compat::TransactionOf(lock)))
+            return found;
+    for (const LockInstanceData &lock : locks) {
+        if (depth == 0 || !is_in_front(lock))
+            continue;
+        for (const LockInstanceData &wanted : locks)
+            if (wanted.pid == lock.pid && wanted.waitLockMode != NoLock &&
+                is_other(FindInFront(locks, wanted.locktag, wanted.waitLockMode, false, depth - 1)))
+                return found;
+    }
+    return found;
+}
+
+// Whom to wait for who wants to read a relation that is locked; invalid: nobody who has an id. This
+// transaction: somebody waits for it who keeps it waiting.
+TransactionId FindLocker(Oid relid) {
+    constexpr int kDepth = 3;
+    LOCKTAG tag;
+    SET_LOCKTAG_RELATION(tag, MyDatabaseId, relid);
+    if (TransactionId xid = FindHolder(tag); TransactionIdIsValid(xid))
+        return xid;
+    LockData *data = GetLockStatusData();
+    TransactionId xid =
+        FindInFront(std::span(data->locks, data->nelements), tag, AccessShareLock, true, kDepth);
+    pfree(data->locks);
+    pfree(data);
+    return xid;
 }
 
 // Who holds a lock may give it back before he is found, and loses his transaction id shortly before
@@ -146,6 +200,16 @@ struct Patience {
 };
 constinit Patience patience = {};
 
+[[noreturn]] void RaiseCircle(const Extent &extent) {
+    patience = {};
+    ereport(
+        ERROR,
+        (errcode(ERRCODE_T_R_DEADLOCK_DETECTED), errmsg("deadlock detected"),
+         errdetail("Partition \"%s\", in which a duplicate key may be, is locked by who waits for "
+                   "this transaction.",
+                   get_rel_name(extent.heap))));
+}
+
 [[noreturn]] void RaiseBusy(const Extent &extent) {
     patience = {};
     ereport(ERROR,
@@ -162,7 +226,7 @@ bool IsInterrupted() {
 
 // Pauses, with the tree's page locked, and returns a transaction that has ended: the tree waits for
 // it, which lets others at the page, and looks again.
-TransactionId Pause(const Extent &extent) {
+TransactionId Pause(const Extent &extent, bool is_circle) {
     TimestampTz now = GetCurrentTimestamp();
     constexpr int kForgottenMilliseconds = 1000;
     if (patience.heap != extent.heap ||
@@ -172,23 +236,28 @@ TransactionId Pause(const Extent &extent) {
     long limit = LockTimeout > 0 ? Min(LockTimeout, kPatienceMilliseconds) : kPatienceMilliseconds;
     if (TimestampDifferenceExceeds(patience.begun, now, limit) || IsInterrupted())
         RaiseBusy(extent);
+    if (is_circle && TimestampDifferenceExceeds(patience.begun, now, DeadlockTimeout))
+        RaiseCircle(extent);
     pg_usleep(kPauseMicroseconds);
     return FrozenTransactionId;
 }
 
 // Opens the partition of an extent; where it is locked, returns who has locked it.
 TransactionId OpenForCheck(Fetch *fetch, const Extent &extent) {
+    bool is_circle = false;
     for (int i = 0; i < kAttempts; i++) {
         fetch->partition = OpenWithoutWaiting(fetch->base.rel, extent);
         if (!fetch->partition.is_busy)
             return InvalidTransactionId;
         TransactionId locker = FindLocker(extent.heap);
-        if (!TransactionIdIsValid(locker))
-            locker = FindLocker(extent.child);
-        if (TransactionIdIsValid(locker))
+        if (!TransactionIdIsValid(locker) || IsOwn(locker))
+            if (TransactionId other = FindLocker(extent.child); TransactionIdIsValid(other))
+                locker = other;
+        is_circle = IsOwn(locker);
+        if (TransactionIdIsValid(locker) && !is_circle)
             return locker;
     }
-    return Pause(extent);
+    return Pause(extent, is_circle);
 }
 
 // Has the tree release its page, wait for a transaction, and look again: the row is told to be one

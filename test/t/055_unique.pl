@@ -396,6 +396,39 @@ is(show(map { $_->{text} } grep { $_->{common} < 2 && ($_->{is_short} || !$nativ
 	'transactions that deadlock have two keys in common');
 in_step('in step after deadlocks');
 check_storage($node, 'postgres') unless $is_global;
+
+# Somebody waits for a lock, which has no transaction id where WAL is minimal, and keeps a unique check from a partition: the
+# check waits for whom he waits for, and PostgreSQL finds the circle.
+if ($is_global)
+{
+	$node->safe_psql('postgres', "DELETE FROM customers; ALTER TABLE customers ATTACH PARTITION customers_3 FOR VALUES FROM (3 * $range) TO (4 * $range);
+		INSERT INTO customers VALUES (3 * $range, 'there')");
+	my ($first, $second, $locker) = map { $node->background_psql('postgres', on_error_stop => 0) } 1 .. 3;
+	my $waits = sub { my ($type) = @_; $node->poll_query_until('postgres', "SELECT count(*) = 1 FROM pg_locks WHERE NOT granted AND locktype = '$type'") or die "nobody waits for a $type"; };
+	$first->query_safe("BEGIN; INSERT INTO customers VALUES (1, 'one')");
+	$second->query_safe("BEGIN; INSERT INTO customers VALUES (3 * $range + 1, 'two')");
+	my $begun = time;
+	$second->query_until(qr/sent/, "\\echo sent\nINSERT INTO customers VALUES ($range, 'one'); COMMIT;\n");
+	$waits->('transactionid');
+	$locker->query_until(qr/sent/, "\\echo sent\nBEGIN; LOCK TABLE customers_3; COMMIT;\n");
+	$waits->('relation');
+	$first->query("INSERT INTO customers VALUES (2, 'there'); COMMIT");
+	$_->query('SELECT 1') foreach $second, $locker; # they are through
+	cmp_ok(time - $begun, '<', 30, 'a circle through who waits for a lock is found');
+	like(join(' ', map { $_->{stderr} } $first, $second), qr/deadlock detected/, 'as a deadlock');
+	# Who keeps it from the partition waits for this one itself.
+	$_->{stderr} = '' foreach $first, $second, $locker;
+	$first->query_safe("BEGIN; INSERT INTO customers VALUES (3, 'three')");
+	$locker->query_until(qr/sent/, "\\echo sent\nBEGIN; LOCK TABLE customers_3; LOCK TABLE customers; COMMIT;\n");
+	$waits->('relation');
+	$begun = time;
+	$first->query("INSERT INTO customers VALUES (4, 'there'); COMMIT");
+	$locker->query('SELECT 1');
+	cmp_ok(time - $begun, '<', 30, 'a circle of two is found');
+	like($first->{stderr}, qr/deadlock detected.*Partition "customers_3", in which a duplicate key may be/s, 'as a deadlock, too');
+	$_->quit foreach $first, $second, $locker;
+	in_step('in step after that');
+}
 $node->stop;
 unlike(slurp_file($node->logfile), qr/PANIC|was terminated by/, 'nothing broke');
 done_testing();
