@@ -28,8 +28,8 @@ void FollowReplicaIdentity(Oid relid);
 // given its triggers: by the extension or by a dump.
 void FollowNewTrigger(const CreateTrigStmt *statement);
 
-// The same for every table of the extension that is_concerned() is true of. Takes AccessShareLock on
-// those that may change, ShareUpdateExclusiveLock on those that do.
+// The same for every table of the extension that is_concerned() is true of. Takes AccessShareLock
+// on those that may change, ShareUpdateExclusiveLock on those that do.
 void KeepLocal(bool (*is_concerned)(Oid relid));
 
 // The same for all. Locks as above.
