@@ -1059,7 +1059,16 @@ inline TransactionId TransactionOf(VirtualTransactionId holder) {
         return holder.localTransactionId;
     PGPROC *process = BackendIdGetProc(holder.backendId);
 #endif
-    return process ? process->xid : InvalidTransactionId;
+    if (!process)
+        return InvalidTransactionId;
+    TransactionId xid = process->xid;
+    pg_read_barrier();
+#if PG_VERSION_NUM >= 170000
+    bool is_same = process->vxid.lxid == holder.localTransactionId;
+#else
+    bool is_same = process->lxid == holder.localTransactionId;
+#endif
+    return is_same ? xid : InvalidTransactionId; // not of what the process has begun since
 }
 
 inline TransactionId TransactionOf(const LockInstanceData &lock) {

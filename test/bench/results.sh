@@ -77,7 +77,7 @@ write_results() {
     done
     {
         printf '# Measured\n\n'
-        printf '%s. By `%s`. Ratios hold elsewhere, times do not; expect a tenth or two either way, more for what takes microseconds.\n' \
+        printf '%s. By `%s`. Most ratios hold elsewhere, those of single-row writes and times do not; expect a tenth or two either way, more for what takes microseconds.\n' \
             "$about" "$command" | fold -s -w 98 | sed 's/ *$//'
         if [ -f "$directory/headlines" ]; then
             printf '\n## Gains and losses\n\nOf the index table against local indexes of the partitions.\n\n'
