@@ -4,6 +4,7 @@
 # library that was built with FAULTS=1: make test FAULTS=1 TESTS=068_faults.
 #
 #   FAULTS_ONLY=point   just this one
+#   FAULTS_SEED         repeats a run
 use strict;
 use warnings;
 
@@ -15,6 +16,10 @@ use Work;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
+
+my $seed = $ENV{FAULTS_SEED} // int(rand(1 << 30));
+note("FAULTS_SEED=$seed");
+srand($seed);
 
 my $node = new_node('faults', conf => "shared_preload_libraries = index_table\nlog_min_messages = warning\nindex_table.drain_naptime = 3600\nindex_table.vacuum_naptime = 1d\nmax_worker_processes = 20\n");
 plan skip_all => 'the library was built without FAULTS=1' unless $node->safe_psql('postgres', q{LOAD 'index_table'; SELECT count(*) FROM pg_settings WHERE name = 'index_table.fault_points'});
@@ -76,11 +81,22 @@ $work{'entries on a server'} = [q{UPDATE letters SET id = id WHERE id < 5; UPDAT
 $work{'a base table with a shard'} = [ q{CREATE TABLE mixed (id int, v text) PARTITION BY LIST (id); CREATE TABLE mixed_0 PARTITION OF mixed FOR VALUES IN (0); CREATE FOREIGN TABLE mixed_1 PARTITION OF mixed FOR VALUES IN (1) SERVER shard OPTIONS (table_name 'mixed_1');
 	SELECT index_table.create('mixed', 'v', identity => 'id', name => 'mixed_by_v'); DROP TABLE mixed}, 'DROP TABLE IF EXISTS mixed' ];
 
+# Where drain() is called, workers leave it something to do.
+sub workers_rest
+{
+	my ($rest) = @_;
+	$node->safe_psql('postgres', 'ALTER SYSTEM SET index_table.drain_naptime = ' . ($rest ? 0 : 3600));
+	$node->safe_psql('postgres', 'SELECT pg_reload_conf()');
+	$node->poll_query_until('postgres', q{SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE backend_type = 'index_table drain')}) or die 'workers go on' if $rest;
+	return;
+}
+
 # What is passed, undisturbed. The first time caches are made.
 my (%points, %undisturbed);
 foreach my $name (sort keys %work)
 {
 	my ($sql, $undo) = map { defined $_ ? s/NUMBER/1000/gr : '' } @{ $work{$name} };
+	workers_rest($name =~ /^drain/);
 	foreach (1 .. 2)
 	{
 		my ($status, $out, $error) = $node->psql('postgres', "SET index_table.fault = '';\n$sql;\n\\echo passed\nSHOW index_table.fault_points;", on_error_stop => 1);
@@ -96,10 +112,11 @@ foreach my $name (sort keys %work)
 	}
 }
 
-my ($before, $faults, $missed, @wrong) = (work_traces($node), 0, 0);
+my ($before, $faults, %faulted, @missed, @wrong) = (work_traces($node), 0);
 my $number = 1;
 WORK: foreach my $name (sort keys %work)
 {
+	workers_rest($name =~ /^drain/);
 	foreach my $point (sort keys %{ $undisturbed{$name} })
 	{
 		next if $ENV{FAULTS_ONLY} && $point ne $ENV{FAULTS_ONLY};
@@ -109,10 +126,16 @@ WORK: foreach my $name (sort keys %work)
 		{
 			$number++;
 			my ($sql, $undo) = map { ($_ // "") =~ s{NUMBER}{$number}gr } @{ $work{$name} }[ 0, 1 ];
-			my ($status, $out, $error) = $node->psql('postgres', "\\set VERBOSITY verbose\nSET index_table.fault = '$point:$time';\n$sql;\nROLLBACK;\nSET index_table.fault = '';\n\\warn again\n$undo;\n$sql;\n\\warn end\n", on_error_stop => 0);
+			my ($status, $out, $error) = $node->psql('postgres', "\\set VERBOSITY verbose\nSET index_table.fault = '$point:$time';\n$sql;\nROLLBACK;\n\\echo passed\nSHOW index_table.fault_points;\nSET index_table.fault = '';\n\\warn again\n$undo;\n$sql;\n\\warn end\n", on_error_stop => 0);
 			my ($first, $second) = split /^again$/m, $error;
 			my @codes = $first =~ /(?:ERROR|FATAL|PANIC):\s+(\w{5})/g;
-			@codes && $codes[0] eq 'FAULT' ? $faults++ : $missed++;
+			# Not all are raised to here: drain() warns and goes on, or tries rows one by one.
+			if (($out =~ /^passed\n.*(?<!\S)\Q$point\E:(\d+)/m ? $1 : 0) >= $time)
+			{
+				$faults++;
+				$faulted{$point} = 1;
+			}
+			else { push @missed, "$name, $point:$time" }
 			# What follows in a transaction that failed, or wants what was not made.
 			push @wrong, "$name, $point:$time: $first" if grep { !/^(FAULT|25P02|42P01|42704|23505|42710|42P07|42P17|42809|42703|55000|0A000|3B001)$/ } @codes;
 			push @wrong, "$name, $point:$time, again: " . ($second // $error) if ($second // 'ERROR') =~ /ERROR|FATAL/ || $error !~ /^end$/m;
@@ -129,8 +152,11 @@ WORK: foreach my $name (sort keys %work)
 	}
 }
 is(join("\n", @wrong), '', 'nothing is half-made, and sessions go on');
-diag("$faults faults, at " . scalar(keys %points) . " points; $missed times one was not passed again");
-cmp_ok($faults, '>', 10 * $missed, 'most of them happened') unless $ENV{FAULTS_ONLY};
+diag("$faults faults, at " . scalar(keys %points) . ' points; ' . @missed . ' times one was not passed again');
+note("not passed again: $_") foreach @missed;
+# How often one is passed depends on what workers have done meanwhile, and where rows happen to lie.
+cmp_ok($faults, '>', 5 * @missed, 'most of them happened') unless $ENV{FAULTS_ONLY};
+is(join(' ', sort grep { !$faulted{$_} } keys %points), '', 'an error was raised at every point') unless $ENV{FAULTS_ONLY};
 
 # Every point of the code.
 my %written;
@@ -143,6 +169,7 @@ is(join(' ', sort grep { !$points{$_} } keys %written), '', 'every point was pas
 cmp_ok(scalar(keys %written), '>', 80, 'there are many');
 
 # In workers, which begin again.
+workers_rest(0);
 foreach my $point (grep { /^local_drain\.|^sweep\./ } sort keys %points)
 {
 	$node->safe_psql('postgres', "ALTER SYSTEM SET index_table.fault = '$point:1'");

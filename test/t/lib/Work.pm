@@ -78,7 +78,7 @@ sub work
 		'UPDATE of keys' => [q{UPDATE customers SET email = 'm' || id || '-' || NUMBER, phone = NUMBER::text WHERE id % 5 = NUMBER % 5 AND id < 300000}],
 		'UPDATE by a key' => [q{SET index_table.enable_scan = force; UPDATE customers SET phone = 'NUMBER' WHERE lower(town) = 'town 3'}],
 		'UPDATE to other partitions' => [q{UPDATE customers SET id = CASE WHEN id > 100000 THEN id - 100000 ELSE id + 100000 END WHERE town = 'Town 3' AND id < 300000}],
-		'ON CONFLICT' => [q{INSERT INTO customers SELECT 300000 + i, 'c' || i, 'Town 1', NULL, i::text, true FROM generate_series(1, 500) i ON CONFLICT (email) DO UPDATE SET phone = 'NUMBER' || excluded.phone}],
+		'ON CONFLICT' => [ q{INSERT INTO customers SELECT 300000 + i, 'c' || i, 'Town 1', NULL, i::text, true FROM generate_series(1, 500) i UNION ALL SELECT 301000, 'first', 'Town 2', NULL::text[], NULL, true ON CONFLICT (email) DO UPDATE SET phone = 'NUMBER' || excluded.phone}, 'DELETE FROM customers WHERE id = 301000' ],
 		'MERGE' => [q{MERGE INTO customers c USING generate_series(1, 400) i ON c.email = 'merged' || i WHEN MATCHED THEN UPDATE SET town = 'NUMBER' WHEN NOT MATCHED THEN INSERT VALUES (400000 + i, 'merged' || i, 'm')}],
 		'DELETE' => [ q{DELETE FROM customers WHERE id BETWEEN 500000 AND 500400}, q{INSERT INTO customers SELECT i, 'd' || i, 'd', '{a,b}' FROM generate_series(500000, 500400) i ON CONFLICT DO NOTHING} ],
 		'COPY' => [ q{COPY other TO '/dev/null'; BEGIN; INSERT INTO customers SELECT 700000 + i, 'copied' || i FROM generate_series(1, 1000) i; ROLLBACK} ],
