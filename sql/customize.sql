@@ -67,6 +67,13 @@ SELECT * FROM differences();
 -- Without its index an index table cannot be kept.
 DROP INDEX elders_idx;
 \echo :SQLSTATE
+-- CONCURRENTLY would commit that it is none any more before it is refused.
+DROP INDEX CONCURRENTLY elders_idx;
+\echo :SQLSTATE
+DROP INDEX CONCURRENTLY IF EXISTS no_such_index;
+SELECT indisvalid, indisready, indislive FROM pg_index WHERE indexrelid = 'elders_idx'::regclass;
+CREATE INDEX elders_more ON elders (partition_id);
+DROP INDEX CONCURRENTLY elders_more;
 ALTER EVENT TRIGGER index_table_drop DISABLE;
 DROP INDEX elders_idx;
 ALTER EVENT TRIGGER index_table_drop ENABLE ALWAYS;

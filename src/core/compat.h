@@ -1046,6 +1046,8 @@ inline Relation TryOpenIndex(Oid relid) {
 
 // The transaction of a lock's holder; invalid where it has no id (yet).
 inline TransactionId TransactionOf(VirtualTransactionId holder) {
+    if (!LocalTransactionIdIsValid(holder.localTransactionId))
+        return InvalidTransactionId; // a lock of a session
     bool more;
     TransactionId prepared = TwoPhaseGetXidByVirtualXID(holder, &more);
     if (TransactionIdIsValid(prepared))

@@ -282,6 +282,13 @@ void RemoveNameBeforeDrop(Oid relid, List *dropped) {
     RemoveConstraintName(relid);
 }
 
+// Whether an index table must keep the indexes that it requires: not while it is built, nor before
+// it is one.
+bool IsCheckedForIndexes(Oid index_table) {
+    return OidIsValid(RecordedBase(index_table)) && !OidIsValid(RecordedLog(index_table)) &&
+           HasGuard(index_table);
+}
+
 // Whether an index table keeps what it needs will be looked at after the command, in its base
 // table: that is locked first everywhere.
 void LockBaseBeforeDropIndex(Oid relid) {
@@ -289,6 +296,18 @@ void LockBaseBeforeDropIndex(Oid relid) {
     Oid base = OidIsValid(table) ? RecordedBase(table) : InvalidOid;
     if (OidIsValid(base) && compat::OwnsRelation(table))
         LockRelationOid(base, AccessShareLock);
+}
+
+// DROP INDEX CONCURRENTLY commits before it drops: what would be refused afterwards is refused
+// before.
+void RefuseBeforeDropIndex(Oid relid, const List *dropped) {
+    Oid table_oid = OidIsValid(relid) ? IndexGetRelation(relid, true) : InvalidOid;
+    const IndexTable *table =
+        OidIsValid(table_oid) && compat::OwnsRelation(table_oid) && IsCheckedForIndexes(table_oid)
+            ? FindIndexTable(table_oid)
+            : nullptr;
+    if (table)
+        CheckIndexes(table, dropped);
 }
 
 // Servers that a command drops, OIDs.
@@ -349,6 +368,8 @@ void PrepareDrop(DropStmt *statement) {
     if (statement->removeType == OBJECT_INDEX) {
         foreach (cell, dropped)
             LockBaseBeforeDropIndex(lfirst_oid(cell));
+        foreach (cell, statement->concurrent ? dropped : NIL)
+            RefuseBeforeDropIndex(lfirst_oid(cell), dropped);
         return;
     }
     foreach (cell, dropped)
@@ -812,6 +833,12 @@ void FollowDropOfTrigger(DropStmt *statement) {
             FindRelation(makeRangeVarFromNameList(list_copy_head(names, list_length(names) - 1))));
 }
 
+// An index, on which nothing depends but what depends on its table, too: nothing may be written
+// before.
+bool DropsConcurrently(const Node *statement) {
+    return IsA(statement, DropStmt) && reinterpret_cast<const DropStmt *>(statement)->concurrent;
+}
+
 bool DropsExtension(DropStmt *statement) {
     if (statement->removeType != OBJECT_EXTENSION)
         return false;
@@ -832,8 +859,7 @@ void CheckRemainingIndexes() {
     ListCell *base_cell, *cell;
     foreach (base_cell, ListBases())
         foreach (cell, ListIndexTables(lfirst_oid(base_cell)))
-            if (MayHaveLostIndex(lfirst_oid(cell)) && !OidIsValid(RecordedLog(lfirst_oid(cell))) &&
-                HasGuard(lfirst_oid(cell)))
+            if (MayHaveLostIndex(lfirst_oid(cell)) && IsCheckedForIndexes(lfirst_oid(cell)))
                 if (const IndexTable *table = FindIndexTable(lfirst_oid(cell)))
                     CheckIndexes(table);
 }
@@ -860,8 +886,10 @@ SQL_FUNCTION(index_table_on_ddl_start) {
     if (!OidIsValid(ExtensionSchema()))
         PG_RETURN_NULL();
     if (IsA(event->parsetree, DropStmt) || IsA(event->parsetree, DropOwnedStmt)) {
-        EnsureAllDependencies();
-        RememberOutboxPartitions();
+        if (!DropsConcurrently(event->parsetree)) {
+            EnsureAllDependencies();
+            RememberOutboxPartitions();
+        }
         if (IsA(event->parsetree, DropStmt)) {
             PrepareDrop(reinterpret_cast<DropStmt *>(event->parsetree));
             RememberDropOfTrigger(reinterpret_cast<DropStmt *>(event->parsetree));

@@ -3,7 +3,7 @@
 // partitions' own heaps. Queries do not come here: they read the tree, and rows by address.
 //
 // The tree asks with a page of its own locked. So nothing here waits for a lock of the lock manager
-// but where all rows are read.
+// but where all rows are read; not of a catalog either, where the relation cache has to look there.
 #include "global/table_method.h"
 
 #include "core/public.h"
@@ -37,6 +37,84 @@ bool LockWithoutWaiting(Oid relid, bool *locked) {
     return !*locked || ConditionalLockRelationOid(relid, AccessShareLock);
 }
 
+// What is read to know a table and its index: catalogs and their indexes.
+constexpr Oid kCatalogs[] = {
+    RelationRelationId,
+    ClassOidIndexId,
+    AttributeRelationId,
+    AttributeRelidNumIndexId,
+    IndexRelationId,
+    IndexRelidIndexId,
+    AttrDefaultRelationId,
+    AttrDefaultIndexId,
+    ConstraintRelationId,
+    ConstraintRelidTypidNameIndexId,
+    TriggerRelationId,
+    TriggerRelidNameIndexId,
+    RewriteRelationId,
+    RewriteRelRulenameIndexId,
+    PolicyRelationId,
+    PolicyPolrelidPolnameIndexId,
+    AccessMethodRelationId,
+    AmOidIndexId,
+    OperatorClassRelationId,
+    OpclassOidIndexId,
+    AccessMethodProcedureRelationId,
+    AccessMethodProcedureIndexId,
+    ProcedureRelationId,
+    ProcedureOidIndexId,
+    TypeRelationId,
+    TypeOidIndexId,
+    InheritsRelationId,
+    InheritsRelidSeqnoIndexId,
+};
+
+void UnlockCatalogs(size_t count) {
+    for (size_t i = 0; i < count; i++)
+        UnlockRelationOid(kCatalogs[i], AccessShareLock);
+}
+
+// False: somebody has one locked, or waits for it, as VACUUM FULL and REINDEX do.
+bool LockCatalogsWithoutWaiting() {
+    for (size_t i = 0; i < std::size(kCatalogs); i++)
+        if (!ConditionalLockRelationOid(kCatalogs[i], AccessShareLock)) {
+            UnlockCatalogs(i);
+            return false;
+        }
+    return true;
+}
+
+const char *NameOf(Oid relid) {
+    if (!LockCatalogsWithoutWaiting())
+        return psprintf("%u", relid);
+    const char *name = get_rel_name(relid);
+    UnlockCatalogs(std::size(kCatalogs));
+    return name ? name : psprintf("%u", relid);
+}
+
+// Children that the relation cache has, with their heaps, for as long as no relation changes.
+HTAB *loaded = nullptr;
+constinit uint64 loaded_since = 0;
+
+bool IsLoaded(Oid child) {
+    if (loaded && loaded_since != CountRelationChanges()) {
+        hash_destroy(loaded);
+        loaded = nullptr;
+    }
+    return loaded && hash_search(loaded, &child, HASH_FIND, nullptr);
+}
+
+void RememberLoaded(Oid child) {
+    if (IsLoaded(child))
+        return;
+    if (!loaded) {
+        HASHCTL control = {.keysize = sizeof(Oid), .entrysize = sizeof(Oid)};
+        loaded = hash_create("index_table partitions", 64, &control, HASH_ELEM | HASH_BLOBS);
+        loaded_since = CountRelationChanges();
+    }
+    hash_search(loaded, &child, HASH_ENTER, nullptr);
+}
+
 // A partition, locked for as long as it is looked at.
 struct OpenPartition {
     AddressedPartition *rows; // null: it is gone, or `is_busy`
@@ -68,8 +146,20 @@ OpenPartition OpenWithoutWaiting(Relation storage, const Extent &extent) {
         Unlock(opened);
         return opened;
     }
+    bool is_loaded = IsLoaded(extent.child);
+    if (!is_loaded && !LockCatalogsWithoutWaiting()) {
+        opened.is_busy = true;
+        Unlock(opened);
+        return opened;
+    }
     Relation heap = try_relation_open(extent.heap, NoLock);
     Relation child = heap ? compat::TryOpenIndex(extent.child) : nullptr;
+    if (child && !is_loaded) {
+        FileChangedBy(child); // which is kept, too
+        RememberLoaded(extent.child);
+    }
+    if (!is_loaded)
+        UnlockCatalogs(std::size(kCatalogs));
     if (child) {
         opened.rows = OpenAddressedChild(storage, heap, child);
         return opened;
@@ -118,14 +208,21 @@ void EndFetch(IndexFetchTableData *base) {
     pfree(fetch);
 }
 
+bool IsOwn(TransactionId xid) {
+    return TransactionIdIsCurrentTransactionId(xid);
+}
+
 // A transaction that holds a lock which keeps readers out; invalid: none that has an id.
-TransactionId FindHolder(const LOCKTAG &tag) {
+TransactionId FindHolder(Oid relid) {
+    LOCKTAG tag;
+    SET_LOCKTAG_RELATION(tag, MyDatabaseId, relid);
     int count;
     VirtualTransactionId *holders = GetLockConflicts(&tag, AccessShareLock, &count);
-    for (int i = 0; i < count; i++)
-        if (TransactionId xid = compat::TransactionOf(holders[i]); TransactionIdIsValid(xid))
-            return xid;
-    return InvalidTransactionId;
+    TransactionId found = InvalidTransactionId;
+    for (int i = 0; i < count && !TransactionIdIsValid(found); i++)
+        found = compat::TransactionOf(holders[i]);
+    pfree(holders); // this is no standby
+    return found;
 }
 
 bool Conflicts(LOCKMASK held, LOCKMODE mode) {
@@ -135,54 +232,53 @@ bool Conflicts(LOCKMASK held, LOCKMODE mode) {
     return false;
 }
 
-bool IsOwn(TransactionId xid) {
-    return TransactionIdIsCurrentTransactionId(xid);
-}
-
-// A transaction that keeps others from a lock: one that holds it, or, `with_waiting`, comes first.
-// Where that has no id yet, which it gets for an exclusive lock unless WAL is minimal, one that it
-// waits for itself, and so on: a circle of those who wait for each other is closed then, and found.
-// This one where there is no other.
-TransactionId FindInFront(std::span<const LockInstanceData> locks, const LOCKTAG &tag,
-                          LOCKMODE mode, bool with_waiting, int depth) {
-    TransactionId found = InvalidTransactionId;
-    auto is_in_front = [&](const LockInstanceData &lock) {
-        return memcmp(&lock.locktag, &tag, sizeof(LOCKTAG)) == 0 &&
-               (Conflicts(lock.holdMask, mode) || (with_waiting && lock.waitLockMode != NoLock &&
-                                                   DoLockModesConflict(lock.waitLockMode, mode)));
-    };
-    auto is_other = [&](TransactionId xid) {
-        found = TransactionIdIsValid(xid) ? xid : found;
-        return TransactionIdIsValid(xid) && !IsOwn(xid);
-    };
-    for (const LockInstanceData &lock : locks)
-        if (is_in_front(lock) && is_other(compat::TransactionOf(lock)))
-            return found;
-    for (const LockInstanceData &lock : locks) {
-        if (depth == 0 || !is_in_front(lock))
-            continue;
-        for (const LockInstanceData &wanted : locks)
-            if (wanted.pid == lock.pid && wanted.waitLockMode != NoLock &&
-                is_other(FindInFront(locks, wanted.locktag, wanted.waitLockMode, false, depth - 1)))
-                return found;
-    }
-    return found;
-}
-
-// Whom to wait for who wants to read a relation that is locked; invalid: nobody who has an id. This
-// transaction: somebody waits for it who keeps it waiting.
-TransactionId FindLocker(Oid relid) {
-    constexpr int kDepth = 3;
+// Somebody who waits for a lock, or would: parallel workers are one with their leader.
+struct Waiter {
     LOCKTAG tag;
-    SET_LOCKTAG_RELATION(tag, MyDatabaseId, relid);
-    if (TransactionId xid = FindHolder(tag); TransactionIdIsValid(xid))
-        return xid;
-    LockData *data = GetLockStatusData();
-    TransactionId xid =
-        FindInFront(std::span(data->locks, data->nelements), tag, AccessShareLock, true, kDepth);
-    pfree(data->locks);
-    pfree(data);
-    return xid;
+    LOCKMODE mode;
+    int leader;
+    TimestampTz since;
+};
+
+// Whether a lock is held that keeps the waiter from his, or is waited for before him.
+bool IsInFront(const LockInstanceData &lock, const Waiter &waiter) {
+    if (memcmp(&lock.locktag, &waiter.tag, sizeof(LOCKTAG)) != 0 || lock.leaderPid == waiter.leader)
+        return false;
+    return Conflicts(lock.holdMask, waiter.mode) ||
+           (lock.waitLockMode != NoLock && lock.waitStart != 0 && lock.waitStart < waiter.since &&
+            DoLockModesConflict(lock.waitLockMode, waiter.mode));
+}
+
+// A transaction that keeps this one from reading a relation: one that holds a lock on it or comes
+// first. Where that has no id yet, which it gets for an exclusive lock unless WAL is minimal, one
+// that it waits for itself, and so on: a circle of those who wait for each other is closed then,
+// and found. This one where there is no other, invalid where nobody has an id.
+TransactionId FindInFront(std::span<const LockInstanceData> locks, Oid relid) {
+    Waiter *waiters = palloc_array(Waiter, locks.size() + 1);
+    size_t count = 1;
+    waiters[0] = {.mode = AccessShareLock, .since = DT_NOEND};
+    SET_LOCKTAG_RELATION(waiters[0].tag, MyDatabaseId, relid);
+    TransactionId found = InvalidTransactionId;
+    for (size_t i = 0; i < count && (!TransactionIdIsValid(found) || IsOwn(found)); i++)
+        for (const LockInstanceData &lock : locks) {
+            if (!IsInFront(lock, waiters[i]))
+                continue;
+            TransactionId xid = compat::TransactionOf(lock);
+            found = TransactionIdIsValid(xid) ? xid : found;
+            if (TransactionIdIsValid(xid) && !IsOwn(xid))
+                break;
+            auto is_seen = [&](const Waiter &waiter) { return waiter.leader == lock.leaderPid; };
+            if (TransactionIdIsValid(xid) || std::any_of(waiters, waiters + count, is_seen))
+                continue;
+            for (const LockInstanceData &wanted : locks)
+                if (wanted.leaderPid == lock.leaderPid && wanted.waitLockMode != NoLock)
+                    waiters[count++] = {.tag = wanted.locktag,
+                                        .mode = wanted.waitLockMode,
+                                        .leader = wanted.leaderPid,
+                                        .since = wanted.waitStart};
+        }
+    pfree(waiters);
+    return found;
 }
 
 // Who holds a lock may give it back before he is found, and loses his transaction id shortly before
@@ -207,7 +303,7 @@ constinit Patience patience = {};
         (errcode(ERRCODE_T_R_DEADLOCK_DETECTED), errmsg("deadlock detected"),
          errdetail("Partition \"%s\", in which a duplicate key may be, is locked by who waits for "
                    "this transaction.",
-                   get_rel_name(extent.heap))));
+                   NameOf(extent.heap))));
 }
 
 [[noreturn]] void RaiseBusy(const Extent &extent) {
@@ -215,18 +311,25 @@ constinit Patience patience = {};
     ereport(ERROR,
             (errcode(ERRCODE_LOCK_NOT_AVAILABLE),
              errmsg("could not look for a duplicate key in partition \"%s\", which is locked",
-                    get_rel_name(extent.heap)),
+                    NameOf(extent.heap)),
              errhint("Try again.")));
 }
 
-// Nothing else can interrupt what has a page locked.
-bool IsInterrupted() {
-    return InterruptPending && (QueryCancelPending || ProcDiePending);
+// Is cancelled, or ends, as if no page were locked: whoever raises an error gives that back.
+void CheckForCancel() {
+    if (!QueryCancelPending && !ProcDiePending)
+        return;
+    patience = {};
+    uint32 held = InterruptHoldoffCount;
+    InterruptHoldoffCount = 0;
+    CHECK_FOR_INTERRUPTS();
+    InterruptHoldoffCount = held;
 }
 
 // Pauses, with the tree's page locked, and returns a transaction that has ended: the tree waits for
 // it, which lets others at the page, and looks again.
 TransactionId Pause(const Extent &extent, bool is_circle) {
+    CheckForCancel();
     TimestampTz now = GetCurrentTimestamp();
     constexpr int kForgottenMilliseconds = 1000;
     if (patience.heap != extent.heap ||
@@ -234,7 +337,7 @@ TransactionId Pause(const Extent &extent, bool is_circle) {
         patience = {.heap = extent.heap, .begun = now};
     patience.latest = now;
     long limit = LockTimeout > 0 ? Min(LockTimeout, kPatienceMilliseconds) : kPatienceMilliseconds;
-    if (TimestampDifferenceExceeds(patience.begun, now, limit) || IsInterrupted())
+    if (TimestampDifferenceExceeds(patience.begun, now, limit))
         RaiseBusy(extent);
     if (is_circle && TimestampDifferenceExceeds(patience.begun, now, DeadlockTimeout))
         RaiseCircle(extent);
@@ -247,16 +350,23 @@ TransactionId OpenForCheck(Fetch *fetch, const Extent &extent) {
     bool is_circle = false;
     for (int i = 0; i < kAttempts; i++) {
         fetch->partition = OpenWithoutWaiting(fetch->base.rel, extent);
-        if (!fetch->partition.is_busy)
+        if (!fetch->partition.is_busy) {
+            patience = {};
             return InvalidTransactionId;
-        TransactionId locker = FindLocker(extent.heap);
-        if (!TransactionIdIsValid(locker) || IsOwn(locker))
-            if (TransactionId other = FindLocker(extent.child); TransactionIdIsValid(other))
-                locker = other;
-        is_circle = IsOwn(locker);
-        if (TransactionIdIsValid(locker) && !is_circle)
-            return locker;
+        }
+        for (Oid relid : {extent.heap, extent.child})
+            if (TransactionId xid = FindHolder(relid); TransactionIdIsValid(xid) && !IsOwn(xid))
+                return xid;
     }
+    LockData *data = GetLockStatusData();
+    for (Oid relid : {extent.heap, extent.child}) {
+        TransactionId xid = FindInFront(std::span(data->locks, data->nelements), relid);
+        is_circle = is_circle || IsOwn(xid);
+        if (TransactionIdIsValid(xid) && !IsOwn(xid))
+            return xid;
+    }
+    pfree(data->locks);
+    pfree(data);
     return Pause(extent, is_circle);
 }
 

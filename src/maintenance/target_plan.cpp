@@ -168,11 +168,13 @@ bool IsLookedAtDirectly(Relation rel) {
                        });
 }
 
-IndexRoles FindIndexRoles(Relation rel, const IndexTable *table) {
+IndexRoles FindIndexRoles(Relation rel, const IndexTable *table, const List *without) {
     Assert(CheckRelationLockedByMe(rel, AccessShareLock, true));
     IndexRoles roles = {};
     ListCell *cell;
     foreach (cell, RelationGetIndexList(rel)) {
+        if (list_member_oid(without, lfirst_oid(cell)))
+            continue;
         Relation index = index_open(lfirst_oid(cell), AccessShareLock);
         if (SearchableColumns(index, table) == 0) {
             // another of the owner's
@@ -198,11 +200,11 @@ bool IsOwnSearchIndex(Relation index, const IndexTable *table) {
            SearchableColumns(index, table) == table->group_count();
 }
 
-void CheckIndexes(const IndexTable *table) {
+void CheckIndexes(const IndexTable *table, const List *dropped) {
     Relation rel = try_relation_open(table->relid, AccessShareLock);
     if (!rel)
         return;
-    IndexRoles roles = FindIndexRoles(rel, table);
+    IndexRoles roles = FindIndexRoles(rel, table, dropped);
     bool has_all = table->options.is_unique
                        ? roles.keeps_unique && (roles.finds_nulls ||
                                                 !table->options.nulls_distinct || table->on_servers)

@@ -41,7 +41,8 @@ struct IndexRoles {
     bool keeps_unique; // the key of a unique index table
     bool finds_nulls;  // entries of one that have a NULL in their key
 };
-IndexRoles FindIndexRoles(Relation rel, const IndexTable *table);
+// Those in `without`, OIDs, do not count.
+IndexRoles FindIndexRoles(Relation rel, const IndexTable *table, const List *without = NIL);
 
 // Whether an index is as create() makes it for an index table that is not unique.
 bool IsOwnSearchIndex(Relation index, const IndexTable *table);
@@ -51,8 +52,8 @@ bool IsOwnSearchIndex(Relation index, const IndexTable *table);
 bool IsNullKeyIndex(Relation index, const IndexTable *table);
 
 // Raises 2BP01 where an index table has lost an index that finds its entries, or keeps its key
-// unique.
-void CheckIndexes(const IndexTable *table);
+// unique; or, before the command, would lose it with those that are `dropped`, OIDs.
+void CheckIndexes(const IndexTable *table, const List *dropped = NIL);
 
 // The plan for an open relation; valid memory until the transaction ends. Raises 55000 where there
 // is no B-tree by which an entry can be found.

@@ -263,6 +263,9 @@ foreach my $archive (@archives)
 	my ($db, @runs) = @$archive;
 	$node->safe_psql('postgres', "CREATE DATABASE $db TEMPLATE template0");
 	$node->command_ok([ 'pg_restore', '--exit-on-error', '-d', $node->connstr($db), @$_, "$directory/archive" ], "$db: pg_restore @$_") foreach @runs;
+	# It may be the first to be dropped, with nothing written before.
+	$node->safe_psql($db, 'CREATE INDEX passing ON t1 (n)');
+	is(sqlstate($node, $db, 'DROP INDEX CONCURRENTLY passing'), '', "$db: an index is dropped concurrently");
 	copy_ok($db);
 }
 

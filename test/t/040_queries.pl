@@ -509,7 +509,7 @@ if ($parts{rest})
 	cmp_ok($count{global}, '>', $count{explained} / 100, 'global indexes were read');
 	cmp_ok($count{nearest}, '>', 0, 'distances were used') if $features{pg_trgm} && $features{btree_gist};
 	# In a full run: a few of a thousand queries.
-	cmp_ok($count{nearest_entries}, '>', 0, q(distances were used through owners' indexes)) if $features{pg_trgm} && $features{btree_gist} && $total >= 5000;
+	cmp_ok($count{nearest_entries}, '>', 0, q(distances were used through owners' indexes)) if $features{pg_trgm} && $features{btree_gist} && $total >= 20000;
 	cmp_ok($count{further}, '>', $count{explained} / 100, q(owners' indexes were used));
 }
 cmp_ok($count{failing}, '<', $count{queries} / 20, 'few queries fail');

@@ -426,7 +426,43 @@ if ($is_global)
 	$locker->query('SELECT 1');
 	cmp_ok(time - $begun, '<', 30, 'a circle of two is found');
 	like($first->{stderr}, qr/deadlock detected.*Partition "customers_3", in which a duplicate key may be/s, 'as a deadlock, too');
+	# Who has locked it waits behind somebody who waits for this one.
+	$_->{stderr} = '' foreach $first, $second, $locker;
+	$first->query_safe("BEGIN; INSERT INTO customers VALUES (5, 'five')");
+	$locker->query_safe('BEGIN; LOCK TABLE customers_3');
+	$second->query_until(qr/sent/, "\\echo sent\nBEGIN; LOCK TABLE customers_0; COMMIT;\n");
+	$waits->('relation');
+	$locker->query_until(qr/sent/, "\\echo sent\nSELECT count(*) FROM customers_0; COMMIT;\n");
+	$node->poll_query_until('postgres', "SELECT count(*) = 2 FROM pg_locks WHERE NOT granted AND locktype = 'relation'") or die 'nobody waits behind another';
+	$begun = time;
+	$first->query("INSERT INTO customers VALUES (6, 'there'); COMMIT");
+	$_->query('SELECT 1') foreach $second, $locker;
+	cmp_ok(time - $begun, '<', 30, 'a circle through who waits behind another is found');
+	like($first->{stderr}, qr/deadlock detected/, 'as a deadlock, as well');
+	# Waiting for somebody who has no id can be cancelled like any other, and takes no memory.
+	$_->{stderr} = '' foreach $first, $second, $locker;
+	$locker->query_safe('BEGIN; LOCK TABLE customers_3');
+	$first->query_safe(q{SET statement_timeout = '2s'});
+	$first->query("INSERT INTO customers VALUES (7, 'there')");
+	like($first->{stderr}, qr/canceling statement due to statement timeout/, 'a check that waits can be cancelled');
+	$locker->query_safe('COMMIT');
+	# Catalogs are not waited for with a page locked, which readers want whom a check waits for.
 	$_->quit foreach $first, $second, $locker;
+	($first, $locker) = map { $node->background_psql('postgres', on_error_stop => 0) } 1 .. 2;
+	$first->query_safe('PREPARE i AS INSERT INTO customers_0 VALUES ($1, $2); ' . join('; ', map { my $id = 10 + $_; "EXECUTE i($id, 'i$id')" } 1 .. 8));
+	$locker->query_safe(q{SET enable_seqscan = off; PREPARE q AS SELECT id FROM customers WHERE email = 'there'; } . 'EXECUTE q; ' x 8 . 'BEGIN; LOCK TABLE pg_class');
+	$first->query_until(qr/sent/, "SET statement_timeout = '4s';\n\\echo sent\nEXECUTE i(20, 'there');\n");
+	sleep 1;
+	$begun = time;
+	is($locker->query('EXECUTE q'), 3 * $range, 'who has a catalog locked reads beside a check');
+	cmp_ok(time - $begun, '<', 30, 'at once');
+	$first->query('SELECT 1');
+	like($first->{stderr}, qr/canceling statement due to statement timeout/, 'a check that waits for a catalog can be cancelled');
+	$locker->query_safe('COMMIT');
+	$first->{stderr} = '';
+	$first->query("EXECUTE i(20, 'there')");
+	like($first->{stderr}, qr/duplicate key value/, 'and finds its duplicate afterwards');
+	$_->quit foreach $first, $locker;
 	in_step('in step after that');
 }
 $node->stop;
