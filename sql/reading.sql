@@ -304,6 +304,25 @@ SELECT note FROM halves WHERE k = 1 AND note LIKE 'nobody%' ORDER BY note;
 RESET index_table.enable_scan;
 DROP TABLE halves;
 
+-- A row of NULLs is a value.
+CREATE TYPE pair AS (a int, b text);
+CREATE TABLE pairs (id int PRIMARY KEY, p pair) PARTITION BY HASH (id);
+CREATE TABLE pairs_0 PARTITION OF pairs FOR VALUES WITH (MODULUS 2, REMAINDER 0);
+CREATE TABLE pairs_1 PARTITION OF pairs FOR VALUES WITH (MODULUS 2, REMAINDER 1);
+INSERT INTO pairs VALUES (1, '(1,a)'), (2, '(,)'), (3, '(,)'), (4, NULL), (5, NULL), (6, '(2,)');
+SELECT index_table.create('pairs', 'p');
+SELECT array_agg(id ORDER BY id) FROM index_table.fetch(NULL::pairs, 'pairs_by_p', '(,)');
+SELECT array_agg(id ORDER BY id) FROM index_table.fetch(NULL::pairs, 'pairs_by_p', NULL);
+WITH RECURSIVE page AS (
+SELECT 1 AS n, (entity).*, next FROM index_table.page(NULL::pairs, 'pairs_by_p', 1, NULL)
+UNION ALL
+SELECT n + 1, (p.entity).*, p.next FROM page, LATERAL index_table.page(NULL::pairs, 'pairs_by_p', 1, page.next) AS p
+ WHERE page.next IS NOT NULL AND n < 20)
+SELECT n, p, count(*) OVER (PARTITION BY id) AS times FROM page ORDER BY n;
+DROP TABLE pairs;
+CALL index_table.rebuild(NULL);
+\echo :SQLSTATE
+
 DROP SCHEMA reading CASCADE;
 SELECT (SELECT count(*) FROM index_table.definition) AS definitions,
        (SELECT count(*) FROM index_table.partition) AS partitions,

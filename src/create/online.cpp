@@ -643,6 +643,9 @@ using namespace index_table;
 SQL_FUNCTION(index_table_rebuild) {
     PreventCommandDuringRecovery("index_table.rebuild()");
     CheckMayCommit(fcinfo, "index_table.rebuild()");
+    if (PG_ARGISNULL(0))
+        ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+                        errmsg("argument index_table of index_table.rebuild() must not be null")));
     const IndexTable *table = GetOwnIndexTable(PG_GETARG_OID(0));
     Oid relid = table->relid;
     RefuseHypertable(table->base);

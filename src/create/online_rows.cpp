@@ -47,7 +47,8 @@ char *DuplicatesQuery(Relation rel, const IndexTable *table) {
     for (int i = 0; i < table->key.count; i++) {
         appendStringInfo(&key, "%s%s", i ? ", " : "", column(i));
         if (table->options.nulls_distinct)
-            appendStringInfo(&condition, "%s%s IS NOT NULL", i ? " AND " : " WHERE ", column(i));
+            appendStringInfo(&condition, "%s%s IS DISTINCT FROM NULL", i ? " AND " : " WHERE ",
+                             column(i));
     }
     for (int i = table->partition_position(); i < table->group_count(); i++)
         appendStringInfo(&columns, "%s AS c%d, ", column(i), i);

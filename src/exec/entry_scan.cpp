@@ -55,11 +55,12 @@ void AppendCondition(StringInfo sql, const KeyColumn &column, Bound bound, int p
             sql, BoundCondition("e", psprintf("c%d", position + 1), column.opclass,
                                 bound == Bound::Equal ? BTEqualStrategyNumber : after, parameter));
         break;
+    // Of the value itself: a row of NULLs is one.
     case Bound::IsNull:
-        appendStringInfo(sql, "c%d IS NULL", position + 1);
+        appendStringInfo(sql, "c%d IS NOT DISTINCT FROM NULL", position + 1);
         break;
     case Bound::IsNotNull:
-        appendStringInfo(sql, "c%d IS NOT NULL", position + 1);
+        appendStringInfo(sql, "c%d IS DISTINCT FROM NULL", position + 1);
         break;
     }
 }

@@ -237,7 +237,9 @@ void PrepareSecured(BaseRows *rows) {
                                         GetDefaultOpClass(att->atttypid, BTREE_AM_OID),
                                         BTEqualStrategyNumber, i + 2));
         if (!compat::HoldsNoNull(descriptor, att->attnum))
-            appendStringInfo(&sql, " OR (b.%s IS NULL AND $%d IS NULL)", name, i + 2);
+            appendStringInfo(
+                &sql, " OR (b.%s IS NOT DISTINCT FROM NULL AND $%d IS NOT DISTINCT FROM NULL)",
+                name, i + 2);
         appendStringInfoChar(&sql, ')');
     }
     caller = MemoryContextSwitchTo(rows->memory);
