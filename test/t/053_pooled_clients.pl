@@ -80,7 +80,8 @@ foreach my $script (@scripts)
 foreach my $mode ('simple', 'extended', $knows_prepared ? 'prepared' : ())
 {
 	my $output = '';
-	my $load = IPC::Run::start([ 'pgbench', '-n', '-M', $mode, '-c', 8, '-j', 2, '-T', 600, '--max-tries=100', @files, pooled('postgres') ], '<', \'', '>&', \$output, IPC::Run::timeout(700));
+	# A thread for each: pgbench waits for PREPARE with all clients of the thread, one of which may have the session that it waits for.
+	my $load = IPC::Run::start([ 'pgbench', '-n', '-M', $mode, '-c', 8, '-j', 8, '-T', 600, '--max-tries=100', @files, pooled('postgres') ], '<', \'', '>&', \$output, IPC::Run::timeout(700));
 	sleep(1);
 	my @sessions = split(/\n/, $node->safe_psql('postgres', q{SELECT DISTINCT pid FROM pg_stat_activity WHERE usename = 'tenant'}));
 	is(scalar(@sessions), 2, "$mode: two sessions of the server for eight clients");
