@@ -256,7 +256,7 @@ bool IsInFront(const LockInstanceData &lock, const Waiter &waiter) {
 TransactionId FindInFront(std::span<const LockInstanceData> locks, Oid relid) {
     Waiter *waiters = palloc_array(Waiter, locks.size() + 1);
     size_t count = 1;
-    waiters[0] = {.mode = AccessShareLock, .since = DT_NOEND};
+    waiters[0] = {.mode = AccessShareLock, .leader = MyProcPid, .since = DT_NOEND};
     SET_LOCKTAG_RELATION(waiters[0].tag, MyDatabaseId, relid);
     TransactionId found = InvalidTransactionId;
     for (size_t i = 0; i < count && (!TransactionIdIsValid(found) || IsOwn(found)); i++)
