@@ -347,7 +347,6 @@ TransactionId Pause(const Extent &extent, bool is_circle) {
 
 // Opens the partition of an extent; where it is locked, returns who has locked it.
 TransactionId OpenForCheck(Fetch *fetch, const Extent &extent) {
-    bool is_circle = false;
     for (int i = 0; i < kAttempts; i++) {
         fetch->partition = OpenWithoutWaiting(fetch->base.rel, extent);
         if (!fetch->partition.is_busy) {
@@ -359,15 +358,15 @@ TransactionId OpenForCheck(Fetch *fetch, const Extent &extent) {
                 return xid;
     }
     LockData *data = GetLockStatusData();
-    for (Oid relid : {extent.heap, extent.child}) {
-        TransactionId xid = FindInFront(std::span(data->locks, data->nelements), relid);
-        is_circle = is_circle || IsOwn(xid);
-        if (TransactionIdIsValid(xid) && !IsOwn(xid))
-            return xid;
-    }
+    std::span<const LockInstanceData> locks(data->locks, data->nelements);
+    TransactionId of_heap = FindInFront(locks, extent.heap);
+    TransactionId of_child = FindInFront(locks, extent.child);
     pfree(data->locks);
     pfree(data);
-    return Pause(extent, is_circle);
+    for (TransactionId xid : {of_heap, of_child})
+        if (TransactionIdIsValid(xid) && !IsOwn(xid))
+            return xid;
+    return Pause(extent, IsOwn(of_heap) || IsOwn(of_child));
 }
 
 // Has the tree release its page, wait for a transaction, and look again: the row is told to be one

@@ -439,7 +439,7 @@ if ($is_global)
 	$_->query('SELECT 1') foreach $second, $locker;
 	cmp_ok(time - $begun, '<', 30, 'a circle through who waits behind another is found');
 	like($first->{stderr}, qr/deadlock detected/, 'as a deadlock, as well');
-	# Waiting for somebody who has no id can be cancelled like any other, and takes no memory.
+	# Waiting for somebody who has no id can be cancelled like any other.
 	$_->{stderr} = '' foreach $first, $second, $locker;
 	$locker->query_safe('BEGIN; LOCK TABLE customers_3');
 	$first->query_safe(q{SET statement_timeout = '2s'});
