@@ -108,6 +108,17 @@ void EnterLeaf(SharedLeaf *leaf) {
     AddUnreported();
 }
 
+// The view reads locks and reports one after the other, and where ANALYZE or the building of an
+// index has just ended there is no report: a lock of the phase's number says how far it has come.
+// Nobody waits for such a lock.
+void MarkReached(Progress *progress, Phase phase) {
+    uint16 part = static_cast<uint16>(phase);
+    if (progress->reached & (1u << part))
+        return;
+    LockDatabaseObject(ExtensionRelation("definition"), progress->base, part, AccessShareLock);
+    progress->reached |= 1u << part;
+}
+
 } // namespace
 
 Progress *BeginProgress(Oid base, Oid index_table, LOCKMODE mode) {
@@ -151,6 +162,7 @@ void StartCounting(Progress *progress, List *leaves, int64 rows_total, DoneBefor
 }
 
 void ReportPhase(Progress *progress, Phase phase) {
+    MarkReached(progress, phase);
     if (counter.shared && counter.unreported > 0)
         AddUnreported();
     pgstat_progress_start_command(PROGRESS_COMMAND_CREATE_INDEX, progress->base);
@@ -190,8 +202,12 @@ void ReportRows(Progress *progress, int64 rows) {
 
 void EndProgress(Progress *progress) {
     Assert(IsObjectLocked(ExtensionRelation("definition"), progress->base, 0, progress->mode));
-    // The lock first: for the view, who holds it and reports nothing has yet to begin.
+    // The build's own lock first: for the view, who holds it without marks has yet to begin.
     UnlockDatabaseObject(ExtensionRelation("definition"), progress->base, 0, progress->mode);
+    for (uint16 part = 1; part <= static_cast<uint16>(kLastPhase); part++)
+        if (progress->reached & (1u << part))
+            UnlockDatabaseObject(ExtensionRelation("definition"), progress->base, part,
+                                 AccessShareLock);
     pgstat_progress_end_command();
     if (progress->segment)
         dsm_detach(progress->segment);

@@ -3,7 +3,8 @@
 // It travels through PostgreSQL's own facility: the backend reports a CREATE INDEX command (so that
 // pg_stat_progress_create_index shows it too), marked as ours in parameters that CREATE INDEX does
 // not use. A lock on the object (index_table.definition, base table) tells which session works on
-// which base table, and lets one build run at a time.
+// which base table, and lets one build run at a time; locks on its parts, numbered as phases are,
+// tell which of them it has reached.
 #pragma once
 
 #include "pg.h"
@@ -11,6 +12,7 @@
 namespace index_table {
 
 enum class Phase : int64 { Scanning = 1, Loading, Indexing, Analyzing, Verifying, Repairing };
+inline constexpr Phase kLastPhase = Phase::Repairing;
 
 // Where a build is a sequence of counts, a partition each: what the others have done and have yet
 // to do. rows_total is of all.
@@ -27,6 +29,7 @@ struct Progress {
     Oid base;
     Oid index_table;
     LOCKMODE mode;
+    uint32 reached; // a bit for each phase
     dsm_segment *segment;
     int64 ticket;
     DoneBefore before;
@@ -34,7 +37,7 @@ struct Progress {
     int64 rows_total;
 };
 
-// Takes the object lock in `mode`.
+// Takes the object lock in `mode`. EndProgress is for the same subtransaction, as is ReportPhase.
 Progress *BeginProgress(Oid base, Oid index_table, LOCKMODE mode);
 // Makes count_row() know the leaves. rows_total is an estimate.
 void StartCounting(Progress *progress, List *leaves, int64 rows_total, DoneBefore before = {});

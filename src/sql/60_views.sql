@@ -69,13 +69,12 @@ GRANT SELECT ON index_table.global_indexes TO PUBLIC;
 CREATE VIEW index_table.progress AS
     SELECT l.pid, l.objid::pg_catalog.regclass AS base,
            CASE WHEN p.param18 = 7421 THEN p.param19::pg_catalog.oid ELSE p.relid END::pg_catalog.regclass AS index_table,
-           CASE WHEN p.param18 = 7421 THEN
-               CASE p.param20 WHEN 1 THEN 'scanning' WHEN 2 THEN 'loading entries'
-                              WHEN 3 THEN 'building indexes' WHEN 4 THEN 'analyzing'
-                              WHEN 5 THEN 'verifying' WHEN 6 THEN 'repairing' END
-                WHEN p.pid IS NOT NULL THEN 'building indexes'
-                WHEN a.pid IS NOT NULL THEN 'analyzing'
-                ELSE 'initializing' END AS phase,
+           CASE CASE WHEN p.param18 = 7421 THEN p.param20
+                     WHEN p.pid IS NOT NULL THEN 3
+                     ELSE l.reached END
+                WHEN 0 THEN 'initializing' WHEN 1 THEN 'scanning' WHEN 2 THEN 'loading entries'
+                WHEN 3 THEN 'building indexes' WHEN 4 THEN 'analyzing'
+                WHEN 5 THEN 'verifying' WHEN 6 THEN 'repairing' END AS phase,
            CASE WHEN p.param18 = 7421 THEN p.param15 END AS partitions_done,
            CASE WHEN p.param18 = 7421 THEN p.param14 END AS partitions_total,
            p.param13 AS rows_done,
@@ -83,16 +82,17 @@ CREATE VIEW index_table.progress AS
            CASE WHEN p.param18 = 7421 AND p.param20 IN (1, 2, 5) AND p.param13 > p.param8 THEN
                (pg_catalog.clock_timestamp() - pg_catalog.to_timestamp(p.param2 / 1e6 + 946684800))
                * (GREATEST(p.param12 - p.param13, 0)::double precision / (p.param13 - p.param8)) END AS remaining
-      FROM pg_catalog.pg_locks l
+      FROM (SELECT k.pid, k.database, k.objid, max(k.objsubid) AS reached
+              FROM pg_catalog.pg_locks k
+             WHERE k.locktype = 'object' AND k.granted
+               AND k.classid = 'index_table.definition'::pg_catalog.regclass
+               AND k.database = (SELECT d.oid FROM pg_catalog.pg_database d
+                                  WHERE d.datname = pg_catalog.current_database())
+               AND k.pid IS NOT NULL
+             GROUP BY k.pid, k.database, k.objid
+            HAVING min(k.objsubid) = 0) l
       LEFT JOIN pg_catalog.pg_stat_get_progress_info('CREATE INDEX') p
              ON p.pid = l.pid AND p.datid = l.database
-      LEFT JOIN pg_catalog.pg_stat_get_progress_info('ANALYZE') a
-             ON a.pid = l.pid AND a.datid = l.database
-     WHERE l.locktype = 'object' AND l.granted
-       AND l.classid = 'index_table.definition'::pg_catalog.regclass
-       AND l.database = (SELECT d.oid FROM pg_catalog.pg_database d
-                          WHERE d.datname = pg_catalog.current_database())
-       AND l.pid IS NOT NULL
     UNION ALL
     SELECT l.pid, i.indrelid::pg_catalog.regclass, i.indexrelid::pg_catalog.regclass,
            CASE WHEN p.param10 = 1 THEN 'waiting for writers'

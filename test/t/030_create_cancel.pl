@@ -281,5 +281,41 @@ oracle_ok($node, 'postgres', 'an error next to four: in step');
 check_storage($node, 'postgres');
 drop_all();
 nothing_left_ok('all dropped');
+
+# --- Between a build's commands ----------------------------------------------------------------
+
+# Where the building of an index or ANALYZE has just ended, nothing is reported for a moment, and the
+# view reads locks and reports one after the other. Small builds are mostly such moments.
+$node->safe_psql('postgres', 'CREATE TABLE small (id int PRIMARY KEY, v int) PARTITION BY RANGE (id); CREATE TABLE small_1 PARTITION OF small DEFAULT; INSERT INTO small SELECT i, i FROM generate_series(1, 10000) i');
+my $watcher = start_command($node, q{
+DO $$
+DECLARE
+	phases text[] := ARRAY['initializing', 'scanning', 'loading entries', 'building indexes', 'analyzing'];
+	before int := 0; now int; seen int := 0; back int := 0;
+BEGIN
+	LOOP
+		SELECT array_position(phases, phase) INTO now FROM index_table.progress;
+		now := COALESCE(now, 0);
+		seen := seen + (now > 0)::int;
+		back := back + (now BETWEEN 1 AND before - 1)::int;
+		before := now;
+		COMMIT;
+		EXIT WHEN to_regclass('builds_ended') IS NOT NULL;
+	END LOOP;
+	RAISE EXCEPTION 'seen: %, back: %', seen > 100, back;
+END $$});
+$node->safe_psql('postgres', q{
+DO $$
+BEGIN
+	FOR i IN 1 .. 50 LOOP
+		PERFORM index_table.create('small', 'v', name => 'small_by_v');
+		COMMIT;
+		PERFORM pg_sleep(0.02);
+		DROP TABLE small_by_v;
+		COMMIT;
+	END LOOP;
+END $$;
+CREATE TABLE builds_ended ()});
+like(end_command($watcher), qr/seen: t, back: 0/, 'fifty small builds never go back');
 $node->stop;
 done_testing();

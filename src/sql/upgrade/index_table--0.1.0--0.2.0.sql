@@ -151,6 +151,50 @@ CREATE FUNCTION index_table.stat_reset(index_table regclass DEFAULT NULL) RETURN
 COMMENT ON FUNCTION index_table.stat_reset(regclass) IS
     'sets what is counted of an index table or global index, or of all that the user owns, to nothing; returns of how many';
 
+CREATE OR REPLACE VIEW index_table.progress AS
+    SELECT l.pid, l.objid::pg_catalog.regclass AS base,
+           CASE WHEN p.param18 = 7421 THEN p.param19::pg_catalog.oid ELSE p.relid END::pg_catalog.regclass AS index_table,
+           CASE CASE WHEN p.param18 = 7421 THEN p.param20
+                     WHEN p.pid IS NOT NULL THEN 3
+                     ELSE l.reached END
+                WHEN 0 THEN 'initializing' WHEN 1 THEN 'scanning' WHEN 2 THEN 'loading entries'
+                WHEN 3 THEN 'building indexes' WHEN 4 THEN 'analyzing'
+                WHEN 5 THEN 'verifying' WHEN 6 THEN 'repairing' END AS phase,
+           CASE WHEN p.param18 = 7421 THEN p.param15 END AS partitions_done,
+           CASE WHEN p.param18 = 7421 THEN p.param14 END AS partitions_total,
+           p.param13 AS rows_done,
+           GREATEST(p.param12, p.param13) AS rows_total,
+           CASE WHEN p.param18 = 7421 AND p.param20 IN (1, 2, 5) AND p.param13 > p.param8 THEN
+               (pg_catalog.clock_timestamp() - pg_catalog.to_timestamp(p.param2 / 1e6 + 946684800))
+               * (GREATEST(p.param12 - p.param13, 0)::double precision / (p.param13 - p.param8)) END AS remaining
+      FROM (SELECT k.pid, k.database, k.objid, max(k.objsubid) AS reached
+              FROM pg_catalog.pg_locks k
+             WHERE k.locktype = 'object' AND k.granted
+               AND k.classid = 'index_table.definition'::pg_catalog.regclass
+               AND k.database = (SELECT d.oid FROM pg_catalog.pg_database d
+                                  WHERE d.datname = pg_catalog.current_database())
+               AND k.pid IS NOT NULL
+             GROUP BY k.pid, k.database, k.objid
+            HAVING min(k.objsubid) = 0) l
+      LEFT JOIN pg_catalog.pg_stat_get_progress_info('CREATE INDEX') p
+             ON p.pid = l.pid AND p.datid = l.database
+    UNION ALL
+    SELECT l.pid, i.indrelid::pg_catalog.regclass, i.indexrelid::pg_catalog.regclass,
+           CASE WHEN p.param10 = 1 THEN 'waiting for writers'
+                WHEN p.param10 = 2 AND p.param11 = 5 THEN 'loading entries'
+                WHEN p.param10 = 2 THEN 'scanning'
+                WHEN p.param10 = 7 THEN 'waiting for old snapshots'
+                ELSE 'initializing' END,
+           p.param15, p.param14, p.param13, GREATEST(p.param12, p.param13), NULL
+      FROM pg_catalog.pg_locks l
+      JOIN pg_catalog.pg_index i ON i.indexrelid = l.objid
+      LEFT JOIN pg_catalog.pg_stat_get_progress_info('CREATE INDEX') p
+             ON p.pid = l.pid AND p.datid = l.database AND p.relid = i.indrelid
+     WHERE l.locktype = 'object' AND l.granted AND l.objsubid = 4
+       AND l.classid = 'pg_catalog.pg_class'::pg_catalog.regclass
+       AND l.database = (SELECT d.oid FROM pg_catalog.pg_database d
+                          WHERE d.datname = pg_catalog.current_database());
+
 CREATE OR REPLACE VIEW index_table.stat AS
     SELECT s.index_table, s.base, s.entries, s.dead_entries, s.scans, s.entries_read, s.bytes, s.pending, s.lag,
            c.lookups, c.last_lookup, c.lookup_entries, c.rows_fetched, c.entries_skipped, c.shard_statements,
