@@ -1,10 +1,12 @@
-# pg_upgrade carries index tables over. From the server of OLD_PG_CONFIG; without it, from a cluster of the same version.
+# pg_upgrade carries index tables over, of released versions of the extension, too, which are updated afterwards. From
+# the server of OLD_PG_CONFIG; without it, from a cluster of the same version.
 use strict;
 use warnings;
 
 use Cwd qw(getcwd);
 use FindBin;
 use lib "$FindBin::RealBin/lib";
+use ExtensionCatalog;
 use IndexTableTest;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
@@ -51,6 +53,22 @@ my @tables = (
 my $unfinished = describe(name => 'unfinished', base => 'customers', key => ['b.town'], copies => ['id'], identity => 1, is_unique => 1);
 $old->safe_psql('postgres', oracle_sql(@tables));
 oracle_ok($old, 'postgres', 'old: in step');
+
+# --- Released versions ------------------------------------------------------------------------
+
+# A database each: tables as above before they were changed.
+my @released_tables = map { $_->{name} eq 'customers_by_phone' ? describe(%$_, copies => [ 'id', 'email', 'town', 'tags', 'active' ]) : $_ } @tables;
+my @released = -w $old->config_data('--sharedir') . '/extension' ? place_released($old) : ();
+foreach my $version (@released)
+{
+	$old->safe_psql('postgres', qq{CREATE DATABASE "from_$version"});
+	$old->safe_psql("from_$version", varied_tables_sql() =~ s/CREATE EXTENSION index_table;/CREATE EXTENSION index_table VERSION '$version';/r);
+	$old->safe_psql("from_$version", oracle_sql(@released_tables));
+	oracle_ok($old, "from_$version", "$version: in step");
+}
+note 'released versions: ' . (join(' ', @released) || 'none, scripts cannot be placed');
+
+# --- What is to stay ---------------------------------------------------------------------------
 
 # What must be the same, OIDs included.
 my @same = (
@@ -159,6 +177,28 @@ $new->safe_psql('postgres', 'SELECT index_table.vacuum()');
 oracle_ok($new, 'postgres', 'vacuum: in step');
 queries_ok('queries afterwards');
 check_storage($new, 'postgres');
+
+# --- Released versions, updated afterwards ---------------------------------------------------------
+
+$new->safe_psql('postgres', 'CREATE DATABASE fresh');
+$new->safe_psql('fresh', 'CREATE EXTENSION index_table');
+my $change = q{
+	INSERT INTO customers (id, email, town, tags) SELECT i, 'late' || i, 'Town ' || i, ARRAY['n', 't' || i % 4] FROM generate_series(7001, 7100) i;
+	UPDATE customers SET phone = 'p' || id WHERE id % 7 = 0;
+	DELETE FROM customers WHERE id % 5 = 1;
+	UPDATE plain SET v = v + 1000};
+foreach my $version (@released)
+{
+	my $db = "from_$version";
+	oracle_ok($new, $db, "$version: in step after pg_upgrade");
+	is(sqlstate($new, $db, $change), '', "$version: changes before the update");
+	oracle_ok($new, $db, "$version: in step before the update");
+	is(sqlstate($new, $db, 'ALTER EXTENSION index_table UPDATE'), '', "$version: updated");
+	is(catalog_differences(extension_catalog($new, $db), extension_catalog($new, 'fresh')), '', "$version: its catalog");
+	is(sqlstate($new, $db, $change =~ s/7001, 7100/7101, 7200/r), '', "$version: changes after the update");
+	oracle_ok($new, $db, "$version: in step after the update");
+	like(sqlstate($new, $db, "INSERT INTO customers (id, email) VALUES (7500, 'late7150')"), qr/^23505/, "$version: a key that is taken");
+}
 
 $new->stop;
 done_testing();

@@ -4,7 +4,6 @@
 use strict;
 use warnings;
 
-use File::Basename qw(basename);
 use FindBin;
 use lib "$FindBin::RealBin/lib";
 use ExtensionCatalog;
@@ -278,13 +277,11 @@ sub state_of
 	return { map { $_ => join("\n", sort split(/\n/, $node->safe_psql($db, $_))) } @same };
 }
 
-my @released = map { basename($_) =~ /^index_table--(.+)\.sql$/ } sort glob "$FindBin::RealBin/../released/*.sql";
+my @released = place_released($node);
 ok(@released > 0, 'versions were released: ' . join(' ', @released));
 foreach my $old (@released)
 {
-	next if $old eq $version; # the release was prepared and not begun anew
 	my $db = "from_$old";
-	place("index_table--$old.sql", slurp_file("$FindBin::RealBin/../released/index_table--$old.sql"));
 	$node->safe_psql('postgres', qq{CREATE DATABASE "$db"});
 	my $sql = varied_tables_sql() =~ s/CREATE EXTENSION index_table;/CREATE EXTENSION index_table VERSION '$old';/r;
 	$node->safe_psql($db, $sql . $more_tables);

@@ -16,13 +16,17 @@ use strict;
 use warnings;
 
 use Exporter 'import';
+use Fcntl qw(:flock);
+use File::Basename qw(basename);
+use File::Copy qw(copy);
+use FindBin;
 use Time::HiRes 'sleep';
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
 our @EXPORT = qw(new_node describe oracle_sql oracle_ok check_storage storage_problems log_problems await_reinitialization has_extension sqlstate quote_literal start_session end_session
-	start_command end_command server_sql varied_tables_sql sections run_sides
+	start_command end_command server_sql varied_tables_sql place_released sections run_sides
 	gate_sql hold_lock release_lock shut_gate lock_table kill_backend wait_until_up);
 
 # A running server; options are those of PostgreSQL::Test::Cluster::init, and conf => more settings,
@@ -51,6 +55,29 @@ $conf));
 	$node->start;
 	return $node;
 }
+
+# Puts the scripts of released versions beside the installed one's; their versions. While one test uses
+# them, another that is done leaves them there.
+my (%released, $use_of_scripts);
+sub place_released
+{
+	my ($node) = @_;
+	my $scripts = $node->config_data('--sharedir') . '/extension';
+	open $use_of_scripts, '<', "$scripts/index_table.control" or die "$scripts/index_table.control: $!";
+	flock $use_of_scripts, LOCK_SH or die "flock: $!";
+	my $control = join '', <$use_of_scripts>;
+	foreach my $script (glob "$FindBin::RealBin/../released/*.sql")
+	{
+		my $name = basename($script);
+		my ($version) = $name =~ /^index_table--(.+)\.sql$/ or die $name;
+		next if $control =~ /^default_version = '\Q$version\E'$/m;    # the release was prepared and not begun anew
+		$released{$version} = "$scripts/$name";
+		copy($script, "$scripts/$name.$$") && rename("$scripts/$name.$$", "$scripts/$name") or die "$scripts/$name: $!";
+	}
+	return sort keys %released;
+}
+
+END { unlink values %released if %released && flock $use_of_scripts, LOCK_EX | LOCK_NB; }
 
 # Tables and index tables of all kinds, to be carried over. Attribute numbers change with a dump: there
 # are dropped columns, and partitions that were attached with columns in another order.
