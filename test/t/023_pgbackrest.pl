@@ -67,14 +67,16 @@ my $load = start_load($node, 2,
 	[ 2, "${id}BEGIN;\nDELETE FROM customers WHERE id = :id;\nINSERT INTO customers VALUES (:id, 'mail' || :id, 'Town ' || :n, ARRAY['t' || :n % 9], :n::text, true) ON CONFLICT DO NOTHING;\nCOMMIT" ],
 	[ 1, "${id}INSERT INTO customers VALUES (:id, 'mail' || :id) ON CONFLICT (email) DO UPDATE SET phone = 'again' || :n" ]);
 backrest_ok('full backup', '--type=full', 'backup');
-$node->safe_psql('postgres', q{INSERT INTO marks VALUES ('after full'); SELECT index_table.create('customers', 'phone, id', name => 'late'); CREATE INDEX late_global ON customers USING global (phone, id)});
-$node->safe_psql('postgres', 'VACUUM customers');
-$node->safe_psql('postgres', 'CALL index_table.rebuild(\'customers_by_town\')');
+$node->safe_psql('postgres', q{INSERT INTO marks VALUES ('after full')});
+beside_writers_ok($node, $_) foreach q{SELECT index_table.create('customers', 'phone, id', name => 'late')}, 'CREATE INDEX late_global ON customers USING global (phone, id)',
+  'VACUUM customers', q{CALL index_table.rebuild('customers_by_town')};
 backrest_ok('incremental backup', '--type=incr', 'backup');
-$node->safe_psql('postgres', q{INSERT INTO marks VALUES ('before the moment'); DROP TABLE late; VACUUM FULL customers_1});
+$node->safe_psql('postgres', q{INSERT INTO marks VALUES ('before the moment')});
+beside_writers_ok($node, $_) foreach 'DROP TABLE late', 'VACUUM FULL customers_1';
 sleep(0.5);
 $node->safe_psql('postgres', q{SELECT pg_create_restore_point('moment')});
-$node->safe_psql('postgres', q{INSERT INTO marks VALUES ('after the moment'); REINDEX INDEX by_any_town; TRUNCATE customers_2});
+$node->safe_psql('postgres', q{INSERT INTO marks VALUES ('after the moment')});
+beside_writers_ok($node, $_) foreach 'REINDEX INDEX by_any_town', 'TRUNCATE customers_2';
 sleep(0.5);
 stop_load($load);
 unlike($load->{out}, qr/ERROR|abort/, 'the load has run');

@@ -310,7 +310,7 @@ sub run_clients
 	$node->safe_psql('postgres', "TRUNCATE $schema.counters, $schema.calls, $schema.deleted");
 	local $ENV{PGOPTIONS} = '-c default_transaction_isolation=' . $level =~ s/ /\\ /r . " -c search_path=$schema";
 	my $log_from = -s $node->logfile;
-	my ($out, $err) = run_command([ 'pgbench', '-n', '-M', $mode, '--max-tries=10000', '-c', $clients, '-j', '2', '-T', $duration, '-D', "n=$keys",
+	my ($out, $err) = run_command([ 'pgbench', '-n', '-M', $mode, '--max-tries=10000', '-c', $clients, '-j', '2', ($duration > 1 ? ('-T', $duration) : ('-t', 150)), '-D', "n=$keys",
 		(map { ('-f', "$directory/$_") } @scripts), $node->connstr('postgres') ]);
 	my ($count) = $out =~ /transactions actually processed: (\d+)/;
 	my ($tps) = $out =~ /tps = ([\d.]+)/;

@@ -215,7 +215,7 @@ sub start_load
 		push @files, '-f', "$file\@$weight";
 	}
 	my %load = (out => '');
-	$load{run} = IPC::Run::start([ 'pgbench', '-n', '-c', $clients, '-j', 2, '-T', 600, @files, $node->connstr('postgres') ],
+	$load{run} = IPC::Run::start([ 'pgbench', '-n', '-c', $clients, '-j', 2, '-T', 600, '--max-tries=100', @files, $node->connstr('postgres') ],
 		'<', \'', '>&', \$load{out}, IPC::Run::timeout(700));
 	return \%load;
 }

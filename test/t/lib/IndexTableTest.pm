@@ -25,7 +25,7 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-our @EXPORT = qw(new_node describe oracle_sql oracle_ok check_storage storage_problems log_problems await_reinitialization has_extension sqlstate quote_literal start_session end_session
+our @EXPORT = qw(new_node describe oracle_sql oracle_ok check_storage storage_problems log_problems await_reinitialization has_extension sqlstate beside_writers_ok quote_literal start_session end_session
 	start_command end_command server_sql varied_tables_sql place_released sections run_sides
 	gate_sql hold_lock release_lock shut_gate lock_table kill_backend wait_until_up);
 
@@ -487,6 +487,21 @@ sub sqlstate
 	my ($node, $db, $sql) = @_;
 	my ($result, $stdout, $stderr) = $node->psql($db, "\\set VERBOSITY verbose\n$sql");
 	return $stderr =~ /ERROR:\s+(\w{5}: [^\n]*)/ ? $1 : $stderr;
+}
+
+# A command beside writers succeeds. REINDEX locks partition after partition, as an upsert does: either may be the victim of a
+# deadlock, and then the command is tried again.
+sub beside_writers_ok
+{
+	my ($node, $sql, $label) = @_;
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	my $state = '';
+	foreach (1 .. 20)
+	{
+		$state = sqlstate($node, 'postgres', $sql);
+		last unless $state =~ /^40P01/;
+	}
+	return is($state, '', $label // $sql);
 }
 
 # Runs a script with psql for several sides at once, each { database, options => of psql, settings => PGOPTIONS }. Returns
