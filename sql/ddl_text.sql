@@ -89,5 +89,23 @@ RESET ROLE;
 REVOKE USAGE ON SCHEMA ddl_text FROM ddl_text_stranger;
 DROP ROLE ddl_text_stranger;
 
+-- Columns get the names that they have, and an array is not taken apart by who has made a function
+-- of that name.
+CREATE FUNCTION unnest(text[]) RETURNS SETOF text LANGUAGE sql IMMUTABLE AS $$ SELECT 'shadow'::text $$;
+SELECT index_table.create('people', '(tags || code::text), email', name => 'arrays');
+SELECT index_table.create('people', 'pg_catalog.unnest(tags)', name => 'unnested');
+CREATE FUNCTION columns_of(index_table regclass) RETURNS text LANGUAGE sql AS
+    $$ SELECT string_agg(attname || ' ' || format_type(atttypid, atttypmod), ', ' ORDER BY attnum) FROM pg_attribute WHERE attrelid = $1 AND attnum > 0 AND NOT attisdropped $$;
+CREATE TABLE remade AS SELECT name, columns_of(name::regclass) AS columns, index_table.ddl(name::regclass) AS ddl FROM pg_catalog.unnest('{tags,arrays,upper_tags,unnested}'::name[]) AS n (name);
+SELECT name, columns, ddl FROM remade ORDER BY name;
+DELETE FROM recomputation WHERE index_table IN ('tags'::regclass, 'upper_tags'::regclass);
+SELECT index_table.drop(name::regclass) FROM remade WHERE name IN ('tags', 'arrays');
+SELECT ddl FROM remade WHERE name IN ('tags', 'arrays') ORDER BY name \gexec
+SELECT name, columns_of(name::regclass) = columns AS same_columns, index_table.ddl(name::regclass) = ddl AS same_statement FROM remade ORDER BY name;
+INSERT INTO recomputation VALUES ('arrays', 'w.w, b.email, p.partition_id, b.region, b.id', 'people AS b CROSS JOIN LATERAL (SELECT DISTINCT pg_catalog.unnest(b.tags || b.code::text) AS w) AS w'),
+    ('tags', 'w.w, p.partition_id, b.region, b.id, b.town, b.email', 'people AS b CROSS JOIN LATERAL (SELECT DISTINCT pg_catalog.unnest(b.tags) AS w) AS w');
+SELECT * FROM differences();
+DROP FUNCTION unnest(text[]);
+
 SELECT * FROM differences();
 DROP TABLE people, "Weird "" Table";

@@ -126,6 +126,7 @@ char *KeyText(Oid base, Node *node, int index) {
     node = static_cast<Node *>(copyObjectImpl(node));
     ChangeVarNodes(node, index, 1, 0);
     int nest_level = SecureSearchPath();
+    UseLosslessText();
     List *names = deparse_context_for(get_rel_name(base), base);
     char *text = deparse_expression(node, names, false, false);
     AtEOXact_GUC(false, nest_level);

@@ -380,17 +380,30 @@ char *DescribeKey(Oid base, const Key &key) {
     return columns.data;
 }
 
+namespace {
+
+// Whether an array's elements, which are stored as unnest() of it, were asked for by the array
+// alone: then their column is named as the array is.
+bool IsWrittenAsArray(const KeyColumn &column) {
+    return column.shape == KeyShape::ArrayElements && !column.per_element &&
+           strcmp(NameStr(column.name), "unnest") != 0;
+}
+
+} // namespace
+
 bool IsDefaultOpclass(const KeyColumn &column) {
     return column.opclass == GetDefaultOpClass(column.type, BTREE_AM_OID);
 }
 
-char *DeparseKey(Oid base, const Key &key) {
+char *DeparseKey(Oid base, const Key &key, bool is_for_create) {
     int nest_level = SecureSearchPath();
+    UseLosslessText();
     StringInfoData text;
     initStringInfo(&text);
     for (int i = 0; i < key.count; i++) {
         const KeyColumn &column = key.columns[i];
-        Node *expr = reinterpret_cast<Node *>(column.whole);
+        Node *expr = reinterpret_cast<Node *>(
+            is_for_create && IsWrittenAsArray(column) ? column.expr : column.whole);
         appendStringInfo(&text, IsBare(expr) ? "%s%s" : "%s(%s)", i ? ", " : "",
                          Deparse(base, expr, nullptr));
         AppendCollation(&text, column);
@@ -404,6 +417,7 @@ char *DeparseKey(Oid base, const Key &key) {
 
 char *DeparsePredicate(Oid base, Expr *predicate) {
     int nest_level = SecureSearchPath();
+    UseLosslessText();
     char *text = Deparse(base, reinterpret_cast<Node *>(predicate), nullptr);
     AtEOXact_GUC(false, nest_level);
     return text;

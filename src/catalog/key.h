@@ -59,9 +59,10 @@ void CheckExpression(Node *expr, const char *what);
 // collation, the plain column that it may be.
 void SetKeyExpression(KeyColumn *column, Expr *whole);
 
-// The SQL text of a key or predicate for people to read, every name qualified. What runs is never
-// made from text: who may create functions could change what it means.
-char *DeparseKey(Oid base, const Key &key);
+// The SQL text of a key or predicate for people to read, every name qualified but PostgreSQL's own.
+// What runs is never made from text: who may create functions could change what it means. For
+// create(), columns get the same names from it.
+char *DeparseKey(Oid base, const Key &key, bool is_for_create = false);
 char *DeparsePredicate(Oid base, Expr *predicate);
 
 // Whether a key column has its type's own operator class: SQL need not name it, or its operators,

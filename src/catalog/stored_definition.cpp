@@ -424,6 +424,7 @@ Definition *ReadDefinition(Oid relid) {
 
 char *DefinitionStatement(const Definition &definition) {
     int nest_level = SecureSearchPath();
+    UseLosslessText();
     StringInfoData sql;
     initStringInfo(&sql);
     appendStringInfo(&sql, "CREATE OR REPLACE RULE %s AS ON DELETE TO %s DO ALSO (SELECT ",
@@ -456,6 +457,7 @@ void StoreDefinition(Oid relid, const char *statement) {
     FAULT_POINT("stored_definition.store_definition");
     Assert(compat::OwnsRelation(relid));
     int nest_level = SecureSearchPath();
+    UseLosslessText();
     RawStmt *parsed = linitial_node(RawStmt, raw_parser(statement, RAW_PARSE_DEFAULT));
     DefineRule(castNode(RuleStmt, parsed->stmt), statement);
     CommandCounterIncrement();

@@ -13,6 +13,17 @@ int SecureSearchPath() {
     return nest_level;
 }
 
+void UseLosslessText() {
+    if (DateStyle != USE_ISO_DATES)
+        SetForQuery("datestyle", "ISO");
+    if (IntervalStyle != INTSTYLE_POSTGRES)
+        SetForQuery("intervalstyle", "postgres");
+    if (extra_float_digits < 1) // more make no difference
+        SetForQuery("extra_float_digits", "3");
+    if (!Array_nulls)
+        SetForQuery("array_nulls", "on");
+}
+
 void RunStatement(const char *sql, uint64 *count) {
     Assert(IsTransactionState());
     if (SPI_connect() != SPI_OK_CONNECT)

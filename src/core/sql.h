@@ -9,6 +9,14 @@ namespace index_table {
 // the returned nest level).
 int SecureSearchPath();
 
+// Has output functions write what input functions read as the same value, whatever the session's
+// settings are, until the caller's AtEOXact_GUC() ends the level that it has begun.
+void UseLosslessText();
+
+// Among the options of a cursor: its query is planned as without index tables, as one must be that
+// takes their place, or says what they should hold. A bit that PostgreSQL has no use for.
+constexpr int kPlanNatively = 1 << 30;
+
 // A setting until the caller's AtEOXact_GUC() ends the level that it has begun.
 void SetForQuery(const char *name, const char *value);
 

@@ -46,8 +46,8 @@ void Load(Relation base, const IndexTable *table, Oid leaf, Snapshot snapshot,
     options.read_only = true; // SPI then uses the active snapshot as it is
     options.dest = receiver;
     PushActiveSnapshot(snapshot);
-    int result =
-        SPI_execute_plan_extended(PrepareBound(sql, table, CURSOR_OPT_PARALLEL_OK).plan, &options);
+    BoundPlan plan = PrepareBound(sql, table, kPlanNatively | CURSOR_OPT_PARALLEL_OK);
+    int result = SPI_execute_plan_extended(plan.plan, &options);
     if (result < 0)
         elog(ERROR, "SPI_execute_plan failed: %s", SPI_result_code_string(result));
     PopActiveSnapshot();

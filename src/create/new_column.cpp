@@ -71,6 +71,8 @@ void CopyNewColumn(Oid base_oid, const char *name) {
             CheckIsTrusted(table);
         if (!AppendIncludedColumn(relid, attno))
             continue;
+        int level = NewGUCNestLevel();
+        UseLosslessText(); // for a value that is written and read
         char *missing = MissingValue(base, attno);
         char *copy = NameOfCopy(relid, name);
         StringInfoData sql;
@@ -88,6 +90,7 @@ void CopyNewColumn(Oid base_oid, const char *name) {
         table = FindIndexTable(relid);
         if (table->on_servers)
             AddServerColumn(table, copy, missing);
+        AtEOXact_GUC(true, level);
         RecordCopyDependency(table, table->include[table->include_count - 1]);
         // Values that were computed row by row: the base table was rewritten, so is this. And those
         // that rows of foreign tables have had all the time.

@@ -220,7 +220,7 @@ void EnterPartition(Relation base, const IndexTable *table, Oid leaf, Snapshot s
     // A row that has moved here from another partition may have left its unique key there.
     Replay(table, snapshot, Rows::Left);
     OwnerContext owner = EnterOwner(RelationOwner(leaf));
-    BoundPlan plan = PrepareBound(RecomputationQuery(base, table, 0, leaf), table, 0);
+    BoundPlan plan = PrepareBound(RecomputationQuery(base, table, 0, leaf), table, kPlanNatively);
     PushActiveSnapshot(snapshot);
     Portal portal = OpenBound(plan);
     LeaveOwner(owner);

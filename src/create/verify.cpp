@@ -172,12 +172,15 @@ void Compare(Relation base, const IndexTable *table, List *leaves, Progress *pro
     // JIT would compile the expressions of each partition's scan.
     int guc_level = NewGUCNestLevel();
     SetForQuery("jit", "off");
-    BoundPlan plan = PrepareBound(sql, table, 0);
+    BoundPlan plan = PrepareBound(sql, table, kPlanNatively);
     PushActiveSnapshot(GetLatestSnapshot());
     Portal portal = OpenBound(plan);
     AtEOXact_GUC(false, guc_level);
     do {
+        guc_level = NewGUCNestLevel();
+        UseLosslessText(); // images are of text
         SPI_cursor_fetch(portal, true, 1000);
+        AtEOXact_GUC(false, guc_level);
         for (uint64 i = 0; i < SPI_processed; i++)
             consume(SPI_tuptable->vals[i], SPI_tuptable->tupdesc);
         SPI_freetuptable(SPI_tuptable);

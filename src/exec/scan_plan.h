@@ -6,10 +6,6 @@
 
 namespace index_table {
 
-// Among the options of a cursor: its query is planned as without index tables, as one must be that
-// takes their place. A bit that PostgreSQL has no use for.
-constexpr int kPlanNatively = 1 << 30;
-
 enum class ScanMode : int {
     Rows,          // entries of an index table, and the rows they lead to
     Entries,       // entries alone

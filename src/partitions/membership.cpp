@@ -87,7 +87,7 @@ void CollectRows(Relation base, const IndexTable *table, Oid leaf, Progress *pro
     if (SPI_connect() != SPI_OK_CONNECT)
         elog(ERROR, "SPI_connect failed");
     BoundPlan plan =
-        PrepareBound(RecomputationQuery(base, table, progress->ticket, leaf), table, 0);
+        PrepareBound(RecomputationQuery(base, table, progress->ticket, leaf), table, kPlanNatively);
     PushActiveSnapshot(GetLatestSnapshot());
     Portal portal = OpenBound(plan);
     for (;;) {

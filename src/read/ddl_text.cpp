@@ -95,7 +95,7 @@ char *CreateStatement(const Definition *definition) {
     initStringInfo(&sql);
     appendStringInfo(&sql, "SELECT index_table.create(%s, %s",
                      quote_literal_cstr(QualifiedName(definition->base)),
-                     quote_literal_cstr(DeparseKey(definition->base, definition->key)));
+                     quote_literal_cstr(DeparseKey(definition->base, definition->key, true)));
     AppendStrategy(&sql, definition);
     AppendText(&sql, "name", QualifiedName(definition->relid));
     AppendFlag(&sql, "is_unique", options.is_unique, false);
@@ -119,6 +119,7 @@ char *CreateStatement(const Definition *definition) {
 // As PostgreSQL says it, but for ONLY, which dumps need.
 char *IndexStatement(Oid root) {
     int nest_level = SecureSearchPath();
+    UseLosslessText();
     Datum definition = OidFunctionCall1(F_PG_GET_INDEXDEF_OID, ObjectIdGetDatum(root));
     AtEOXact_GUC(false, nest_level);
     char *statement = TextDatumGetCString(definition);

@@ -18,8 +18,8 @@ constexpr int kMaxPageSize = 1000000;
 // Columns of the B-tree that a token holds.
 struct Position {
     EntryOrder order;
-    int count; // of order's columns
-    Oid *types;
+    int count;  // of order's columns
+    Oid *types; // what domains are of
     Datum *values;
     bool *nulls;
 };
@@ -53,8 +53,8 @@ Position MakePosition(const IndexTable *table) {
     position.nulls = static_cast<bool *>(palloc0(position.order.count));
     Relation rel = table_open(table->relid, AccessShareLock);
     for (int i = 0; i < position.order.count; i++)
-        position.types[i] =
-            TupleDescAttr(RelationGetDescr(rel), position.order.positions[i])->atttypid;
+        position.types[i] = getBaseType(
+            TupleDescAttr(RelationGetDescr(rel), position.order.positions[i])->atttypid);
     table_close(rel, AccessShareLock);
     return position;
 }
@@ -85,11 +85,14 @@ uint64 Seal(const IndexTable *table, const KeyValues &key, const char *bytes, in
 }
 
 char *MakeToken(const IndexTable *table, const KeyValues &key, const Position &position) {
+    int level = SecureSearchPath();
+    UseLosslessText();
     StringInfoData bytes;
     initStringInfo(&bytes);
     for (int i = 0; i < position.count; i++)
         AppendValue(&bytes, position.types[i], position.values[i], position.nulls[i]);
     uint64 seal = Seal(table, key, bytes.data, bytes.len);
+    AtEOXact_GUC(false, level);
     pq_sendint64(&bytes, seal);
     int room = pg_b64_enc_len(bytes.len);
     char *token = static_cast<char *>(palloc(room + 1));
@@ -107,8 +110,11 @@ char *MakeToken(const IndexTable *table, const KeyValues &key, const Position &p
                     errhint("Pass next of the page before, with the same index table and key.")));
 }
 
+// Values are read as the owner of the index table: to read one may run what domains check.
 void ReadToken(const IndexTable *table, const KeyValues &key, const char *token,
                Position *position) {
+    OwnerContext owner = EnterOwner(RelationOwner(table->relid));
+    UseLosslessText();
     int room = pg_b64_dec_len(strlen(token));
     StringInfoData bytes;
     initStringInfo(&bytes);
@@ -133,6 +139,7 @@ void ReadToken(const IndexTable *table, const KeyValues &key, const char *token,
         getTypeInputInfo(position->types[i], &input, &io_param);
         position->values[i] = OidInputFunctionCall(input, text, io_param, -1);
     }
+    LeaveOwner(owner);
 }
 
 // One page in the making.

@@ -8,6 +8,7 @@ namespace {
 
 // A descent from a base table to its leaves.
 struct Routing {
+    Oid relid; // of the base table
     const char *base_name;
     TupleDesc columns;      // of the base table
     int count;              // values that were passed
@@ -85,14 +86,15 @@ bool TakeValues(Routing *routing, Relation rel, List *attnos) {
         Form_pg_attribute att = TupleDescAttr(routing->columns, column);
         routing->nulls[column] = routing->argument_nulls[argument];
         routing->values[column] =
-            CastKeyValue(routing->arguments[argument], routing->types[argument], att->atttypid,
-                         NameStr(att->attname), &routing->nulls[column]);
+            CastKeyValue(routing->relid, routing->arguments[argument], routing->types[argument],
+                         att->atttypid, NameStr(att->attname), &routing->nulls[column]);
         routing->known[column] = true;
     }
     return true;
 }
 
-// The values of a table's partition key for a row with the known columns.
+// The values of a table's partition key for a row with the known columns, computed as the table's
+// owner.
 void ComputeKey(const Routing *routing, Relation rel, List *attnos, Datum *values, bool *nulls) {
     PartitionKey key = RelationGetPartitionKey(rel);
     EState *estate = CreateExecutorState();
@@ -105,6 +107,7 @@ void ComputeKey(const Routing *routing, Relation rel, List *attnos, Datum *value
         row->tts_isnull[lfirst_int(cell) - 1] = routing->nulls[column];
     }
     GetPerTupleExprContext(estate)->ecxt_scantuple = row;
+    OwnerContext owner = EnterOwner(rel->rd_rel->relowner);
     ListCell *expr = list_head(key->partexprs);
     MemoryContext caller = CurrentMemoryContext;
     for (int i = 0; i < key->partnatts; i++) {
@@ -120,6 +123,7 @@ void ComputeKey(const Routing *routing, Relation rel, List *attnos, Datum *value
             values[i] = datumCopy(values[i], key->parttypbyval[i], key->parttyplen[i]);
         expr = lnext(key->partexprs, expr);
     }
+    LeaveOwner(owner);
     ExecResetTupleTable(estate->es_tupleTable, true);
     FreeExecutorState(estate);
 }
@@ -238,6 +242,7 @@ SQL_FUNCTION(index_table_shard_of) {
     Relation rel = OpenRelation(relid, AccessShareLock);
     InitMaterializedSRF(fcinfo, 0);
     int natts = RelationGetNumberOfAttributes(rel);
+    routing.relid = relid;
     routing.base_name = RelationGetRelationName(rel);
     routing.columns = RelationGetDescr(rel);
     routing.arguments = arguments;

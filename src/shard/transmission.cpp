@@ -6,12 +6,7 @@ namespace index_table {
 
 int BeginTransmission() {
     int level = NewGUCNestLevel();
-    if (DateStyle != USE_ISO_DATES)
-        SetForQuery("datestyle", "ISO");
-    if (IntervalStyle != INTSTYLE_POSTGRES)
-        SetForQuery("intervalstyle", "postgres");
-    if (extra_float_digits < 1) // more make no difference
-        SetForQuery("extra_float_digits", "3");
+    UseLosslessText();
     if (strcmp(namespace_search_path, "pg_catalog") != 0)
         SetForQuery("search_path", "pg_catalog");
     return level;

@@ -128,6 +128,34 @@ as_another('a column that is added', 'ALTER TABLE t ADD COLUMN extra int DEFAULT
 as_another('a column that is dropped', 'ALTER TABLE t DROP COLUMN extra');
 as_another('a renamed column', 'ALTER TABLE t RENAME COLUMN number TO numbers; ALTER TABLE t RENAME COLUMN numbers TO number');
 as_another('reading what there is', "SELECT * FROM index_table.index_tables; SELECT * FROM index_table.queue; SELECT * FROM index_table.global_indexes; SELECT * FROM index_table.partitions; SELECT * FROM index_table.progress; SELECT * FROM index_table.queue_lag('t_later')");
+# Values that another passes, or that come back in a token, are read as a query reads literals: her casts are not asked, and
+# her domains check as herself.
+$node->safe_psql('postgres', q{
+SET SESSION AUTHORIZATION mallory;
+CREATE FUNCTION hers.cast(text) RETURNS hers.colour IMMUTABLE LANGUAGE plpgsql AS $$ BEGIN PERFORM hers.ran('cast'); RETURN (enum_range(NULL::hers.colour))[2]; END $$;
+CREATE FUNCTION hers.cast(int) RETURNS hers.colour IMMUTABLE LANGUAGE plpgsql AS $$ BEGIN PERFORM hers.ran('cast'); RETURN (enum_range(NULL::hers.colour))[2]; END $$;
+CREATE CAST (text AS hers.colour) WITH FUNCTION hers.cast(text) AS IMPLICIT;
+CREATE CAST (int AS hers.colour) WITH FUNCTION hers.cast(int) AS ASSIGNMENT;
+CREATE FUNCTION hers.part(int) RETURNS int IMMUTABLE LANGUAGE plpgsql AS $$ BEGIN PERFORM hers.ran('partition'); RETURN $1; END $$;
+CREATE TYPE hers.pair AS (name hers.checked_text, number int);
+CREATE TABLE r (id int PRIMARY KEY, name hers.checked_text, pair hers.pair, colour hers.colour);
+INSERT INTO r SELECT i, 'Name' || i, ROW(('Name' || i)::hers.checked_text, i)::hers.pair, 'red' FROM generate_series(1, 9) AS i;
+SELECT index_table.create('r', 'name'), index_table.create('r', 'pair'), index_table.create('r', 'colour');
+CREATE TABLE routed (id int, name hers.checked_text) PARTITION BY HASH (hers.part(id));
+CREATE TABLE routed_0 PARTITION OF routed FOR VALUES WITH (MODULUS 1, REMAINDER 0);
+CREATE TABLE listed (colour hers.colour) PARTITION BY LIST (colour);
+CREATE TABLE listed_red PARTITION OF listed FOR VALUES IN ('red')});
+as_another('values that are read', q{
+SELECT index_table.lookup('r_by_name', 'Name1'), index_table.lookup('r_by_pair', '(Name1,1)'), index_table.lookup('r_by_colour', 'red');
+SELECT index_table.fetch(NULL::r, 'r_by_name', 'Name1'), index_table.fetch(NULL::r, 'r_by_pair', '(Name1,1)'), index_table.fetch(NULL::r, 'r_by_colour', 'red');
+SELECT index_table.shards('r_by_name', 'Name1'), index_table.shard_of('routed', 1), index_table.shard_of('listed', 'red')});
+as_another("a page after another by $_", "SELECT index_table.page(NULL::r, 'r_by_$_', 2, (SELECT max(next) FROM index_table.page(NULL::r, 'r_by_$_', 2, NULL)))") foreach 'name', 'pair', 'colour';
+is($node->safe_psql('postgres', "SELECT string_agg((r.r).id::text, ' ') FROM index_table.page(NULL::r, 'r_by_pair', 2, (SELECT max(next) FROM index_table.page(NULL::r, 'r_by_pair', 2, NULL))) AS r (r, next)"), '3 4', 'a page goes on');
+is($node->safe_psql('postgres', "SELECT count(*) FROM index_table.lookup('r_by_colour', 'red')"), '9', 'text is no argument of a cast');
+like(sqlstate($node, 'postgres', "SELECT index_table.lookup('r_by_colour', 1)"), qr/^42846/, 'a cast that is not implicit is not taken');
+is($ran{cast} // 0, 0, 'casts have not run');
+ok($ran{partition}, 'an expression that routes has');
+
 as_another('TRUNCATE of a partition', 'BEGIN; DROP TRIGGER c ON t; TRUNCATE t_0; ROLLBACK');
 as_another('a new owner, and back', 'ALTER TABLE t OWNER TO postgres; ALTER TABLE t OWNER TO mallory; ' . join(';', map { "ALTER TABLE t_$_ OWNER TO mallory" } 0 .. 3));
 as_another('a dump', 'SELECT pg_get_ruledef(oid) FROM pg_rewrite WHERE ev_class >= 16384');
