@@ -108,8 +108,8 @@ foreach my $round (1 .. $rounds)
 	my @wrong = map { stop_client($_) } @clients;
 	wait_until_up(values %node);
 	is(join("\n", @wrong), '', "$label: nothing unexpected");
+	await_sessions($node{$_}) foreach @sides; # which may prepare more
 	done_ok($node{publisher}, pick('COMMIT', 'ROLLBACK') . " PREPARED '$_'", "$label: PREPARED '$_'") foreach split /\n/, $node{publisher}->safe_psql('postgres', 'SELECT gid FROM pg_prepared_xacts');
-	await_sessions($node{$_}) foreach @sides;
 	# What rows the publisher's tables lack, it makes again, and they arrive.
 	settle_ok($node{$_}, $label) foreach 'publisher';
 	$node{publisher}->wait_for_catchup($_) foreach 'leaves', 'roots';

@@ -386,14 +386,19 @@ my ($native_log) = run_round($round++, 'read committed', 'plain', 0, 0);
 my ($log) = run_round($round++, 'read committed', 'customers', 0, 0);
 my @native = deadlocks(slurp_file($node->logfile), @$native_log);
 my @deadlocks = deadlocks(slurp_file($node->logfile), @$log);
-my %native_classes = map { $_->{class} => 1 } @native;
 note scalar(@$native_log) . ' transactions and ' . @native . ' deadlocks in a table without partitions, ' . @$log . ' and ' . @deadlocks . ' here';
 note join("\n", map { my $class = $_; scalar(grep({ $_->{class} eq $class } @native)) . ' and ' . scalar(grep({ $_->{class} eq $class } @deadlocks)) . " $class" }
 	  sort keys %{ { map { $_->{class} => 1 } @native, @deadlocks } });
-# Natively it takes two keys, or two rows, for a deadlock. (A statement may hold rows that it has waited for and then left alone.)
-note scalar(grep { $_->{common} < 2 } @native) . ' and ' . scalar(grep { $_->{common} < 2 } @deadlocks) . ' of transactions with less than two keys in common';
-is(show(map { $_->{text} } grep { $_->{common} < 2 && ($_->{is_short} || !$native_classes{ $_->{class} }) } @deadlocks), '',
-	'transactions that deadlock have two keys in common');
+# Natively it takes two keys, or two rows, for a deadlock. (A statement may hold rows that it has waited for and then left alone:
+# of transactions with some statements behind them not all is known that they hold.)
+my @unexplained = grep { $_->{common} < 2 } @deadlocks;
+my @natively = grep { $_->{common} < 2 } @native;
+note scalar(@natively) . ' and ' . scalar(@unexplained) . ' of transactions with less than two keys in common';
+is(show(map { $_->{text} } grep { $_->{is_short} } @unexplained), '', 'transactions that deadlock at once have two keys in common');
+# Of the others a run has about a hundred on either side, and most of their classes once or twice: too few to say of a class that it
+# does not occur natively. How many are unexplained can be compared; of 1,800 natively and 1,100 here none was.
+my @long = grep { !$_->{is_short} } @unexplained;
+cmp_ok(scalar(@long), '<=', @natively + 1 + @deadlocks / 50, 'others have so, too, but for as few as natively') or diag(show(map { $_->{text} } @long));
 in_step('in step after deadlocks');
 check_storage($node, 'postgres') unless $is_global;
 

@@ -109,6 +109,7 @@ foreach my $round (1 .. $rounds)
 	my @wrong = map { stop_client($_) } @clients;
 	wait_until_up($node);
 	is(join("\n", @wrong), '', "$label: nothing unexpected");
+	await_sessions($node); # which may prepare more
 	my @prepared = split /\n/, $node->safe_psql('postgres', 'SELECT gid FROM pg_prepared_xacts ORDER BY 1');
 	exact_ok($node, $label);
 	compare_ok($node, $label);

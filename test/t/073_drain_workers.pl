@@ -64,8 +64,8 @@ sub create
 my $workers = q{pg_stat_activity WHERE backend_type = 'index_table drain' AND datname};
 sub pids { return $node->safe_psql('postgres', "SELECT string_agg(pid::text, ',' ORDER BY pid) FROM $workers = '$_[0]'") }
 sub workers_soon { my ($db, $count, $label) = @_; return soon('postgres', "SELECT count(*) = $count FROM $workers = '$db'", $label) }
-# They have looked at everything, and wait.
-sub at_rest { my ($db) = @_; sleep 0.7; is_soon('postgres', "SELECT bool_and(wait_event = 'Extension') FROM $workers = '$db'", 15) or die "$db: no rest"; return }
+# They have looked at everything, and wait: for a shard they would do so in a transaction.
+sub at_rest { my ($db) = @_; sleep 0.7; is_soon('postgres', "SELECT bool_and(wait_event = 'Extension' AND xact_start IS NULL) FROM $workers = '$db'", 60) or die "$db: no rest"; return }
 
 my $last = 0;
 # Changes rows on the shard, where nobody tells the workers.
@@ -85,6 +85,7 @@ is(pids('one'), '', 'nobody where nothing is to be drained');
 create('one', 'people');
 workers_soon('one', 1, 'the first index table has a worker started');
 my $first = pids('one');
+at_rest('one'); # its first look would find what is changed now
 my $drained = change('one', 'people');
 at_rest('one');
 $node->safe_psql('one', q{BEGIN; SELECT index_table.set_maintenance('people_by_town', 'deferred'); ROLLBACK});
@@ -99,6 +100,7 @@ create('one', 'orders');
 workers_soon('one', 2, 'a second one for two');
 create('two', 'people');
 workers_soon('two', 1, 'and one in another database');
+at_rest('two');
 $drained = change('two', 'people');
 at_rest($_) foreach 'one', 'two';
 wake('one', 'people');
@@ -165,8 +167,9 @@ sub is_soon_in_one
 
 # The server begins anew, and its memory with it.
 $before = pids('one');
+my $log = -s $node->logfile;
 kill 'KILL', (split /,/, $before)[0];
-sleep 1;
+await_reinitialization($node, $log);
 wait_until_up($node);
 workers_soon('one', 2, 'killed: they come back');
 soon($_->[0], change(@$_), "$_->[0], $_->[1]: drained after a crash") foreach [ 'one', 'people' ], [ 'one', 'orders' ], [ 'two', 'people' ];
@@ -180,11 +183,13 @@ foreach my $db ('one', 'two')
 	check_storage($node, $db, $db);
 }
 my $gone = $node->safe_psql('postgres', q{SELECT oid FROM pg_database WHERE datname = 'two'});
+$log = -s $node->logfile;
 $node->safe_psql('postgres', 'DROP DATABASE two WITH (FORCE)');
-sleep 4;
-sub missed { return scalar(() = slurp_file($node->logfile) =~ /FATAL:  database $gone does not exist/g) }
+# Who comes while it is being dropped knows its name. The worker that vacuums may look for it, too.
+my $is_missed = qr/\[(\d+)\] FATAL:  database (?:$gone|"two") does not exist(?=(?s:.*?)"index_table drain" \(PID \g1\) exited)/;
+ok($node->wait_for_log($is_missed, $log), 'a database is gone, and its worker finds that');
+sub missed { return scalar(() = slurp_file($node->logfile, $log) =~ /$is_missed/g) }
 my $missed = missed();
-cmp_ok($missed, '>', 0, 'a database is gone, and its worker finds that');
 sleep 3;
 is(missed(), $missed, 'but does not try again');
 is($node->safe_psql('postgres', "SELECT count(*) FROM pg_stat_activity WHERE datid = $gone"), '0', 'and nobody is there');

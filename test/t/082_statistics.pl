@@ -30,10 +30,11 @@ $node->safe_psql('postgres', $_) foreach oracle_sql(
 	describe(name => 'people_by_town', base => 'people', key => ['b.town'], copies => ['id'], identity => 1),
 	describe(name => 'people_by_name', base => 'people', key => ['b.name'], copies => ['id'], identity => 1, is_unique => 1));
 
-# shown($columns, $table): in a session of its own
+# shown($columns, $table): in a session of its own, when those before have ended, who hand over what they have counted then
 sub shown
 {
 	my ($columns, $table) = @_;
+	$node->poll_query_until('postgres', q{SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()}) or die 'sessions do not end';
 	return $node->safe_psql('postgres', "SELECT $columns FROM index_table.stat WHERE index_table = '" . ($table // 'people_by_name') . "'::regclass");
 }
 

@@ -213,7 +213,7 @@ SELECT pg_advisory_lock(2);
 SELECT index_table.create('c', 'num', identity => 'id', name => 'two');
 SELECT index_table.drop('one'), index_table.drop('two');});
 wait_for("EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND objid = 2 AND NOT granted)");
-$_->safe_psql('postgres', "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name IN ('index_table', 'postgres_fdw')") foreach @shards;
+$_->safe_psql('postgres', "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity WHERE application_name IN ('index_table', 'postgres_fdw')") foreach @shards;
 release(2, $holder);
 unlike(end_session($session), qr/ERROR/, 'a session goes on after its connections were lost');
 
@@ -230,13 +230,13 @@ SET statement_timeout = '1s';
 SELECT index_table.create('c', 'num', identity => 'id', name => 'two');
 SELECT index_table.drop('one');});
 wait_for("EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND objid = 3 AND NOT granted)");
-my $lock = start_session($shards[0], 'postgres', "BEGIN; LOCK TABLE pg_catalog.pg_inherits; SELECT pg_sleep(8);");
-$shards[0]->poll_query_until('postgres', "SELECT EXISTS (SELECT FROM pg_locks WHERE relation = 2611 AND mode = 'AccessExclusiveLock' AND granted)");
+my $lock = start_session($shards[0], 'postgres', "BEGIN; LOCK TABLE pg_catalog.pg_inherits;");
+$shards[0]->poll_query_until('postgres', "SELECT EXISTS (SELECT FROM pg_locks WHERE relation = 2611 AND mode = 'AccessExclusiveLock' AND granted)") or die;
 release(3, $holder);
 my $output = end_session($session);
 like($output, qr/ERROR:  08006: lost the connection to server "s1" of foreign table "c_0"\n.*index_table.shard_timeout/, 'a shard that does not answer in time');
 like($output, qr/ERROR:  57014/, 'a statement that waits for a shard is cancelled');
-end_session($lock);
+release_lock($lock);
 
 # One that takes connections, and says nothing.
 my $silent_dir = PostgreSQL::Test::Utils::tempdir_short();

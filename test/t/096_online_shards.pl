@@ -173,7 +173,8 @@ sub exact_ok
 {
 	my ($label) = @_;
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
-	my (undef, undef, $stderr) = $coordinator->psql('postgres', 'CALL index_table.drain()');
+	# A worker that drains is waited for.
+	my (undef, undef, $stderr) = $coordinator->psql('postgres', 'SET lock_timeout = 0; CALL index_table.drain()');
 	is($stderr, '', "$label: drained");
 	is($coordinator->safe_psql('postgres', 'SELECT leaf, identity, error FROM index_table.undrained'), '', "$label: nothing refused");
 	is($coordinator->safe_psql('postgres', 'SELECT sum(pending) FROM index_table.queue'), '0', "$label: nothing queued");

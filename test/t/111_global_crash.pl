@@ -177,7 +177,7 @@ check_global($node, 'postgres', 'after 50 passes');
 
 # --- The standby ---------------------------------------------------------------------------
 
-$node->wait_for_catchup($standby);
+$node->wait_for_catchup($standby, 'replay', $node->lsn('insert'));
 check_global($standby, 'postgres', 'standby', exact => 0);
 check_methods($standby, 'g', 'standby');
 $standby->promote;

@@ -149,8 +149,11 @@ my %series = (
 	'bytes of index tables and global indexes' => [ sub { $_[0]{size} }, 1.3, 4_000_000 ],
 	'queued changes' => [ sub { $_[0]{queued} }, 2, 20_000 ],
 	'bytes that the standby is behind' => [ sub { $_[0]{lag} }, 2, 64_000_000 ]);
-my %kinds = map { map { $_ => 1 } keys %{ $_->{memory} } } @samples;
-foreach my $kind (keys %kinds)
+# A kind of process that was seen in one half alone cannot be compared.
+sub kinds { my (@some) = @_; return map { $_ => 1 } map { keys %{ $_->{memory} } } @some }
+my %early = kinds(@settled[ 0 .. $middle - 1 ]);
+my %late = kinds(@settled[ $middle .. $last ]);
+foreach my $kind (grep { $late{$_} } keys %early)
 {
 	$series{"kB of memory of a $kind"} = [ sub { $_[0]{memory}{$kind} }, 1.2, 4096 ];
 }

@@ -12,7 +12,7 @@
 #   attempt_sql(@conditions)               of attempt(command, undo), which passes over such errors
 #   start_standby($node)                   of it
 #   start_load($node, $clients, @scripts)  pgbench in the background; a script: [ weight, SQL ]
-#   stop_load($load)                       its output is $load->{out}
+#   stop_load($load)                       its output is $load->{out}; the server is up, or coming up, and is rid of it
 #
 # A tree is right when amcheck finds no fault in it, and for every row of every partition its entry;
 # when index_table.verify() finds none either; when no key of a unique one is there twice; and when,
@@ -214,18 +214,21 @@ sub start_load
 		append_to_file($file, "$sql;\n");
 		push @files, '-f', "$file\@$weight";
 	}
-	my %load = (out => '');
+	my %load = (out => '', node => $node);
+	local $ENV{PGAPPNAME} = 'load';
 	$load{run} = IPC::Run::start([ 'pgbench', '-n', '-c', $clients, '-j', 2, '-T', 600, '--max-tries=100', @files, $node->connstr('postgres') ],
 		'<', \'', '>&', \$load{out}, IPC::Run::timeout(700));
 	return \%load;
 }
 
-# Clients end when the server is gone, or when a lock took too long.
+# Clients end when the server is gone, or when a lock took too long. Their backends end what they are at.
 sub stop_load
 {
 	my ($load) = @_;
 	$load->{run}->signal('TERM'); # INT is ignored below a shell's &
 	eval { $load->{run}->finish };
+	wait_until_up($load->{node});
+	$load->{node}->poll_query_until('postgres', q{SELECT count(*) = 0 FROM pg_stat_activity WHERE application_name = 'load'}) or die 'the load goes on';
 	return;
 }
 
