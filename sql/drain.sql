@@ -152,6 +152,23 @@ ALTER FOREIGN TABLE people_a OPTIONS (SET table_name 'a');
 CALL index_table.drain();
 SELECT * FROM index_table.undrained;
 SELECT * FROM differences();
+-- DDL on the shards that changes values. Names are what columns are known by here.
+ALTER TABLE remote.c ADD spare text DEFAULT 'Spare';
+CALL index_table.drain();
+ALTER TABLE remote.a ALTER town TYPE text USING reverse(town), ALTER email TYPE varchar;
+ALTER TABLE remote.b DROP town, ALTER n TYPE numeric(6, 1) USING n + 100;
+ALTER TABLE remote.b ADD town text DEFAULT 'New';
+ALTER TABLE remote.c RENAME town TO was;
+ALTER TABLE remote.c RENAME spare TO town;
+SELECT count(*) > 0 AS differ FROM differences();
+CALL index_table.drain();
+SELECT * FROM index_table.undrained;
+SELECT * FROM differences();
+SET index_table.enable_scan = force;
+SELECT region, count(*) FROM people WHERE lower(town) IN ('spare', 'new', 'tpek') GROUP BY region ORDER BY region;
+SET index_table.enable_scan = off;
+SELECT region, count(*) FROM people WHERE lower(town) IN ('spare', 'new', 'tpek') GROUP BY region ORDER BY region;
+RESET index_table.enable_scan;
 -- Captured by columns that entries do not have.
 SELECT index_table.release('remote.c');
 ALTER TABLE remote.c ADD UNIQUE (email), ALTER COLUMN email SET NOT NULL;

@@ -291,6 +291,58 @@ ALTER TABLE logs_3 ALTER COLUMN note TYPE varchar;
 \set VERBOSITY default
 \echo :SQLSTATE
 ALTER TABLE logs ALTER COLUMN note TYPE varchar;
+-- What may change values queues a reload, and nothing else does.
+CREATE FUNCTION reloads(captured regclass, command text) RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+    count bigint;
+BEGIN
+    EXECUTE command;
+    EXECUTE format('SELECT count(*) FROM %s WHERE changes = 0', captured || '_outbox') INTO count;
+    EXECUTE format('DELETE FROM %s', captured || '_outbox');
+    RETURN count;
+END $$;
+SET timezone = 'UTC';
+CREATE TYPE passing AS ENUM ('here');
+CREATE TABLE altered (id int PRIMARY KEY, name varchar(10), at timestamptz, n int, more int GENERATED ALWAYS AS (n + 1) STORED);
+INSERT INTO altered SELECT i, 'name ' || i, '2026-01-01', i FROM generate_series(1, 3) AS i;
+SELECT index_table.capture('altered');
+SELECT reloads('altered', 'ALTER TABLE altered ' || command), command
+  FROM unnest(ARRAY['ALTER name TYPE varchar(20)', 'ALTER name TYPE text', 'ALTER name TYPE varchar', 'ALTER name SET DEFAULT upper(''x'')', 'ALTER id SET STATISTICS 10',
+                    'ADD plain int, ADD constant int DEFAULT 1, ADD kind passing', 'SET (fillfactor = 50)', 'ADD CHECK (n > 0)']) AS command;
+SELECT reloads('altered', 'ALTER TABLE altered ' || command), command
+  FROM unnest(ARRAY['ALTER name TYPE text USING upper(name)', 'ALTER name TYPE char(3) USING name::char(3)', 'ALTER at TYPE timestamp', 'ADD chance float DEFAULT random()',
+                    'RENAME constant TO variable', 'DROP variable', 'DROP plain, ADD plain text DEFAULT ''new''', 'ALTER name TYPE text, ALTER chance TYPE int, ALTER at TYPE date']) AS command;
+ALTER TABLE altered ALTER nothing TYPE int;
+SELECT reloads('altered', 'DROP TYPE passing CASCADE');
+SELECT reloads('altered', CASE WHEN current_setting('server_version_num')::int >= 170000 THEN 'ALTER TABLE altered ALTER more SET EXPRESSION AS (n + 2)'
+                               ELSE 'ALTER TABLE altered DROP more' END);
+DROP TABLE altered;
+RESET timezone;
+-- Partitions of partitions; partitions that are captured by themselves, each by other columns.
+CREATE TABLE tree (id int PRIMARY KEY, name text) PARTITION BY RANGE (id);
+CREATE TABLE tree_1 PARTITION OF tree FOR VALUES FROM (0) TO (100) PARTITION BY RANGE (id);
+CREATE TABLE tree_1_1 PARTITION OF tree_1 FOR VALUES FROM (0) TO (100);
+INSERT INTO tree SELECT i, 'name ' || i FROM generate_series(1, 3) AS i;
+SELECT index_table.capture('tree');
+SELECT reloads('tree', 'ALTER TABLE tree ' || command), command
+  FROM unnest(ARRAY['ALTER name TYPE varchar', 'ALTER name TYPE varchar(10)', 'RENAME name TO called', 'DROP called']) AS command;
+CREATE TABLE several (id int NOT NULL, other int NOT NULL, name text) PARTITION BY LIST (id);
+CREATE TABLE several_1 PARTITION OF several FOR VALUES IN (1);
+CREATE TABLE several_2 PARTITION OF several FOR VALUES IN (2);
+ALTER TABLE several_1 ADD UNIQUE (other);
+ALTER TABLE several_2 ADD UNIQUE (name), ALTER name SET NOT NULL;
+SELECT index_table.capture('several_1', 'other'), index_table.capture('several_2', 'name');
+ALTER TABLE several ALTER other TYPE bigint;
+\echo :SQLSTATE
+ALTER TABLE several ALTER name TYPE varchar;
+\echo :SQLSTATE
+ALTER TABLE several ADD v text DEFAULT 'v';
+SELECT * FROM queued('several_1') UNION ALL SELECT * FROM queued('several_2');
+ALTER TABLE several ALTER v TYPE text USING upper(v);
+SELECT * FROM queued('several_1') UNION ALL SELECT * FROM queued('several_2');
+ALTER TABLE several DROP v;
+SELECT * FROM queued('several_1') UNION ALL SELECT * FROM queued('several_2');
+DROP TABLE tree, several;
 -- A table takes its queue along, restored ones (which have no dependencies) too.
 BEGIN;
 DROP TABLE composite;

@@ -22,6 +22,7 @@ struct PendingCommand {
     Node *parsetree;
     int level;              // of the subtransaction
     PendingChange *changes; // of columns
+    List *captured;         // what PrepareOutboxChange() has noted
 };
 
 constinit List *commands = nullptr; // innermost first; memory of the transaction
@@ -257,21 +258,8 @@ void LockBeforeAlter(AlterTableStmt *statement) {
         AlterTableLookupRelation(statement, AlterTableGetLockLevel(statement->cmds));
 }
 
-// Before the command: refuses what index tables cannot follow.
-void RefuseBeforeAlter(AlterTableStmt *statement) {
-    LockBeforeAlter(statement);
-    Oid relid = FindRelation(statement->relation);
-    ReportReplaced(statement);
-    if (OidIsValid(relid)) {
-        RefuseAlterOfOutboxTable(statement, relid);
-        if (const IndexTable *table = FindIndexTable(RootOf(relid)))
-            RefuseNewLayout(statement, table);
-        if (Oid owner = QueueOwner(relid))
-            RefuseNewQueue(statement, owner);
-    }
-    const Base *base = OidIsValid(relid) ? FindBase(RootOf(relid)) : nullptr;
-    if (!base)
-        return;
+// The changes of columns of a base table, which are followed after the command; null: none.
+PendingChange *PrepareAlterOfBase(const AlterTableStmt *statement, const Base *base) {
     EnsureDependencies(base->relid);
     List *changed = NIL; // columns whose values may change
     const char *action = nullptr;
@@ -298,10 +286,27 @@ void RefuseBeforeAlter(AlterTableStmt *statement) {
                                           : "alter the type of column \"%s\"",
                           command->name);
     }
-    if (changed != NIL)
-        AddCommand({.parsetree = reinterpret_cast<Node *>(statement),
-                    .level = 0,
-                    .changes = PrepareColumnChange(base, changed, action)});
+    return changed == NIL ? nullptr : PrepareColumnChange(base, changed, action);
+}
+
+// Before the command: refuses what cannot be followed, and notes what is to be.
+void PrepareAlter(AlterTableStmt *statement) {
+    LockBeforeAlter(statement);
+    Oid relid = FindRelation(statement->relation);
+    ReportReplaced(statement);
+    if (!OidIsValid(relid))
+        return;
+    RefuseAlterOfOutboxTable(statement, relid);
+    if (const IndexTable *table = FindIndexTable(RootOf(relid)))
+        RefuseNewLayout(statement, table);
+    if (Oid owner = QueueOwner(relid))
+        RefuseNewQueue(statement, owner);
+    PendingCommand pending = {.parsetree = reinterpret_cast<Node *>(statement)};
+    if (const Base *base = FindBase(RootOf(relid)))
+        pending.changes = PrepareAlterOfBase(statement, base);
+    pending.captured = PrepareOutboxChange(statement, relid);
+    if (pending.changes || pending.captured != NIL)
+        AddCommand(pending);
 }
 
 // What joins or leaves is locked by the command. The base table is not locked beyond what the
@@ -420,6 +425,7 @@ void FollowAlterTable(AlterTableStmt *statement) {
     if (pending && pending->changes)
         FollowColumnChange(pending->changes);
     FollowAlterOfOutboxTable(statement, relid);
+    FollowOutboxChange(pending ? pending->captured : NIL, statement, relid);
     FollowReplicaIdentity(relid);
     CheckOperatorClasses(relid);
     Oid attached = InvalidOid;
@@ -567,7 +573,7 @@ SQL_FUNCTION(index_table_on_ddl_start) {
     if (IsA(event->parsetree, RuleStmt))
         RefuseNewDefinition(reinterpret_cast<RuleStmt *>(event->parsetree));
     if (IsA(event->parsetree, AlterTableStmt)) {
-        RefuseBeforeAlter(reinterpret_cast<AlterTableStmt *>(event->parsetree));
+        PrepareAlter(reinterpret_cast<AlterTableStmt *>(event->parsetree));
         RefuseNewOptions(reinterpret_cast<AlterTableStmt *>(event->parsetree));
         MirrorNewTypes(reinterpret_cast<AlterTableStmt *>(event->parsetree));
     }

@@ -337,6 +337,7 @@ SQL_FUNCTION(index_table_on_drop) {
         ForgetCounts(lfirst_oid(cell));
     }
     ForgetDroppedOutboxTables(dropped.relations);
+    FollowDroppedColumns(dropped.columns);
     foreach (cell, dropped.columns)
         ForgetIncludedColumns(lfirst_oid(cell));
     foreach (cell, dropped.undefined)

@@ -11,6 +11,13 @@ struct OutboxPartition {
     Oid root;
 };
 
+// A captured table that a command may write anew.
+struct OutboxStorage {
+    Oid source;
+    List *files; // of its leaves
+    List *types; // of the columns that get others
+};
+
 constinit List *partitions = NIL; // of OutboxPartition, before something is dropped; memory of
                                   // the transaction
 
@@ -40,6 +47,87 @@ bool HasOutboxBelow(Oid source, Oid relid) {
                                list_member_oid(get_partition_ancestors(source), relid));
 }
 
+// The captured tables with rows in a table: the one whose outbox it shares, or partitions of it
+// that are captured by themselves. OIDs.
+List *OutboxesOf(Oid relid) {
+    Oid root = OutboxRoot(relid);
+    if (OidIsValid(root))
+        return list_make1_oid(root);
+    List *sources = NIL;
+    ListCell *cell;
+    foreach (cell, ListOutboxTables())
+        if (SearchSysCacheExists1(RELOID, ObjectIdGetDatum(lfirst_oid(cell))) &&
+            HasOutboxBelow(lfirst_oid(cell), relid))
+            sources = lappend_oid(sources, lfirst_oid(cell));
+    return sources;
+}
+
+// Whether a command may change values, or write rows anew with no regard to older snapshots: who
+// waits for it to end, and reads under one, finds no rows, and takes them for deleted.
+bool MayWriteRows(const AlterTableCmd *command) {
+    return command->subtype == AT_AlterColumnType || command->subtype == AT_AddColumn ||
+           command->subtype == AT_SetAccessMethod || compat::SetsExpression(command);
+}
+
+bool MayWriteRows(const AlterTableStmt *statement) {
+    ListCell *cell;
+    foreach (cell, statement->cmds)
+        if (MayWriteRows(lfirst_node(AlterTableCmd, cell)))
+            return true;
+    return false;
+}
+
+List *ListFiles(Oid source) {
+    List *files = NIL;
+    ListCell *cell;
+    foreach (cell, find_all_inheritors(source, NoLock, nullptr)) {
+        HeapTuple tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(lfirst_oid(cell)));
+        if (!HeapTupleIsValid(tuple))
+            continue;
+        files = lappend_oid(files, reinterpret_cast<Form_pg_class>(GETSTRUCT(tuple))->relfilenode);
+        ReleaseSysCache(tuple);
+    }
+    return files;
+}
+
+// Values are read as text elsewhere: what is stored as before may be another text by another type.
+List *ListTypes(Oid source, const AlterTableStmt *statement) {
+    List *types = NIL;
+    ListCell *cell;
+    foreach (cell, statement->cmds) {
+        const AlterTableCmd *command = lfirst_node(AlterTableCmd, cell);
+        if (command->subtype != AT_AlterColumnType)
+            continue;
+        Oid type = get_atttype(source, get_attnum(source, command->name));
+        if (OidIsValid(type)) // else PostgreSQL raises that there is no such column
+            type = getBaseType(type);
+        types = lappend_oid(types, type == VARCHAROID ? TEXTOID : type);
+    }
+    return types;
+}
+
+// Whether values may be others than before the command. One that was not captured before, as far as
+// could be seen without a lock, may be so by now.
+bool MayHaveChanged(const List *before, const AlterTableStmt *statement, Oid source) {
+    ListCell *cell;
+    foreach (cell, statement->cmds)
+        if (compat::SetsExpression(lfirst_node(AlterTableCmd, cell)))
+            return true; // of a column that may be stored nowhere
+    foreach (cell, before) {
+        const OutboxStorage *storage = static_cast<OutboxStorage *>(lfirst(cell));
+        if (storage->source == source)
+            return !equal(storage->files, ListFiles(source)) ||
+                   !equal(storage->types, ListTypes(source, statement));
+    }
+    return true;
+}
+
+void EnqueueReloads(List *sources) {
+    ListCell *cell;
+    foreach (cell, sources)
+        EnqueueReload(lfirst_oid(cell));
+}
+
 // A partition that has left the table `root`.
 void FollowLeaving(Oid root, Oid partition) {
     if (HasOutbox(RootOf(partition)))
@@ -54,29 +142,54 @@ void FollowLeaving(Oid root, Oid partition) {
 
 void RefuseAlterOfOutboxTable(const AlterTableStmt *statement, Oid relid) {
     bool is_queue = OidIsValid(OutboxSource(relid));
-    Oid source = OutboxRoot(relid);
-    List *all = OidIsValid(source) || is_queue ? NIL : ListOutboxTables();
-    ListCell *cell;
-    foreach (cell, all) // a partition of it, by itself
-        if (SearchSysCacheExists1(RELOID, ObjectIdGetDatum(lfirst_oid(cell))) &&
-            HasOutboxBelow(lfirst_oid(cell), relid))
-            source = lfirst_oid(cell);
-    if (!is_queue && !OidIsValid(source))
-        return;
-    foreach (cell, statement->cmds) {
+    List *sources = is_queue ? NIL : OutboxesOf(relid);
+    ListCell *cell, *source;
+    foreach (cell, is_queue || sources != NIL ? statement->cmds : NIL) {
         const AlterTableCmd *command = lfirst_node(AlterTableCmd, cell);
         bool drops_or_alters =
             command->subtype == AT_AlterColumnType || command->subtype == AT_DropColumn;
         if (is_queue && drops_or_alters)
             RaiseHasOutbox(psprintf("change column \"%s\" of the queue", command->name),
                            OutboxSource(relid));
-        if (is_queue)
-            continue;
-        if (command->subtype == AT_AlterColumnType && IsIdentityColumn(source, command->name))
-            RaiseHasOutbox(psprintf("alter the type of column \"%s\"", command->name), source);
-        if (command->subtype == AT_SetUnLogged)
-            RaiseHasOutbox("make the table unlogged", source);
+        foreach (source, sources)
+            if (command->subtype == AT_AlterColumnType &&
+                IsIdentityColumn(lfirst_oid(source), command->name))
+                RaiseHasOutbox(psprintf("alter the type of column \"%s\"", command->name),
+                               lfirst_oid(source));
+        if (command->subtype == AT_SetUnLogged && sources != NIL)
+            RaiseHasOutbox("make the table unlogged", linitial_oid(sources));
     }
+}
+
+List *PrepareOutboxChange(const AlterTableStmt *statement, Oid relid) {
+    MemoryContext caller = MemoryContextSwitchTo(TopTransactionContext);
+    List *before = NIL;
+    ListCell *cell;
+    foreach (cell, MayWriteRows(statement) ? OutboxesOf(relid) : NIL) {
+        OutboxStorage *storage = palloc_object(OutboxStorage);
+        *storage = {.source = lfirst_oid(cell),
+                    .files = ListFiles(lfirst_oid(cell)),
+                    .types = ListTypes(lfirst_oid(cell), statement)};
+        before = lappend(before, storage);
+    }
+    MemoryContextSwitchTo(caller);
+    return before;
+}
+
+void FollowOutboxChange(List *before, const AlterTableStmt *statement, Oid relid) {
+    ListCell *cell;
+    foreach (cell, MayWriteRows(statement) ? OutboxesOf(relid) : NIL)
+        if (MayHaveChanged(before, statement, lfirst_oid(cell)))
+            EnqueueReload(lfirst_oid(cell));
+}
+
+void FollowDroppedColumns(List *relids) {
+    List *sources = NIL;
+    ListCell *cell;
+    foreach (cell, relids)
+        if (SearchSysCacheExists1(RELOID, ObjectIdGetDatum(lfirst_oid(cell))))
+            sources = list_concat_unique_oid(sources, OutboxesOf(lfirst_oid(cell)));
+    EnqueueReloads(sources);
 }
 
 void FollowAlterOfOutboxTable(const AlterTableStmt *statement, Oid relid) {
@@ -122,11 +235,12 @@ void FollowRenameOfOutboxTable(const RenameStmt *statement) {
     if (statement->renameType != OBJECT_COLUMN || !statement->relation)
         return;
     Oid relid = RangeVarGetRelid(statement->relation, NoLock, true);
+    List *sources = OidIsValid(relid) ? OutboxesOf(relid) : NIL;
     ListCell *cell;
-    foreach (cell, OidIsValid(relid) ? ListOutboxTables() : NIL)
-        if (SearchSysCacheExists1(RELOID, ObjectIdGetDatum(lfirst_oid(cell))) &&
-            HasOutboxBelow(lfirst_oid(cell), relid))
-            RenameOutboxColumn(lfirst_oid(cell), statement->subname, statement->newname);
+    foreach (cell, sources)
+        RenameOutboxColumn(lfirst_oid(cell), statement->subname, statement->newname);
+    // Elsewhere a column is known by its name, which another may have had before.
+    EnqueueReloads(sources);
 }
 
 void FollowNewPartition(Oid partition, bool has_rows) {

@@ -33,8 +33,14 @@ void EnsureQueueDependencies();
 // Before a command:
 void RefuseAlterOfOutboxTable(const AlterTableStmt *statement, Oid relid);
 void RememberOutboxPartitions(); // something is to be dropped
+// What captured tables with rows in the table are like, for FollowOutboxChange(); memory of the
+// transaction. NIL where values stay as they are.
+List *PrepareOutboxChange(const AlterTableStmt *statement, Oid relid);
 // After it:
 void FollowAlterOfOutboxTable(const AlterTableStmt *statement, Oid relid);
+// Queues a reload where values may have changed.
+void FollowOutboxChange(List *before, const AlterTableStmt *statement, Oid relid);
+void FollowDroppedColumns(List *relids); // OIDs of relations that have lost columns
 void FollowRenameOfOutboxTable(const RenameStmt *statement);
 void FollowNewPartition(Oid partition, bool has_rows); // a table with PARTITION OF, or attached
 void RefuseChildOfOutboxTable(List *parents);          // of RangeVar
