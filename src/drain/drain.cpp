@@ -113,13 +113,6 @@ void DrainLocked(Relation rel, List **identity, bool is_first, Outcome *outcome)
     UnregisterSnapshot(snapshot);
 }
 
-bool LockToDrain(Oid relid, bool wait) {
-    if (!wait)
-        return ConditionalLockRelationOid(relid, RowExclusiveLock);
-    LockRelationOid(relid, RowExclusiveLock);
-    return true;
-}
-
 // Locks what writers lock, and keeps other drains out; false, without `wait`, where that would have
 // to wait.
 bool LockDrained(Oid base, Oid leaf, bool wait) {
@@ -241,6 +234,13 @@ const char *SweepIntentsOf(Oid leaf, bool wait, bool *is_busy) {
 void CheckConstraintsAtOnce() {
     ConstraintsSetStmt *all_immediate = makeNode(ConstraintsSetStmt);
     AfterTriggerSetState(all_immediate);
+}
+
+bool LockToDrain(Oid relid, bool wait) {
+    if (!wait)
+        return ConditionalLockRelationOid(relid, RowExclusiveLock);
+    LockRelationOid(relid, RowExclusiveLock);
+    return true;
 }
 
 int DrainBatchSize() {

@@ -26,6 +26,9 @@ enum class DrainResult {
 // many; 0: as many as is right.
 DrainResult DrainLeaf(Oid leaf, bool wait, bool warn, int batches = 0);
 
+// Locks a table as writers do. False, without `wait`, where that would have to wait.
+bool LockToDrain(Oid relid, bool wait);
+
 // Applies a batch; where that fails, row by row, and notes those that are refused.
 void ApplyBatch(const ShardQueue *queue, QueueBatch *batch, Snapshot snapshot);
 

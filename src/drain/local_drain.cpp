@@ -12,6 +12,7 @@ namespace {
 constexpr int kTurn = 20;         // batches, where others wait for their turn
 constexpr int kMaxBackoff = 3600; // seconds until what was set aside is tried again
 constexpr int kAnyPart = -1;
+constexpr const char *kNoWait = "1"; // milliseconds that a lock is waited for: 0 would be for ever
 
 // A row whose entries are to be brought up to date.
 struct QueuedItem {
@@ -35,14 +36,28 @@ struct DrainedPack {
     ItemPointerData tid;
 };
 
+struct DrainWishes {
+    int part; // whose packs; kAnyPart
+    bool wait;
+};
+
+struct Outcome {
+    bool is_busy;
+    bool is_locking; // partitions, which may be busy, too
+    bool again;      // an index had to be created first
+    int packs;
+    bool is_gone; // there is no queue
+};
+
 // What one transaction drains.
 struct Batch {
     PackReader packs;
     Snapshot snapshot;
     MemoryContext memory;
-    int part; // whose packs; kAnyPart
-    bool all; // those set aside too that are not due
-    int size; // identities, about
+    DrainWishes wishes;
+    bool *is_locking; // Outcome::is_locking
+    bool all;         // those set aside too that are not due
+    int size;         // identities, about
     IdentityMap *known;
     int pack_count;
     int pack_capacity;
@@ -114,7 +129,7 @@ void Collect(Batch *batch, Relation base) {
     MemoryContext of_pack =
         AllocSetContextCreate(batch->memory, "index_table pack", ALLOCSET_DEFAULT_SIZES);
     ForEachPack(&batch->packs, [&](const Pack &pack) {
-        if ((batch->part != kAnyPart && pack.part != batch->part) ||
+        if ((batch->wishes.part != kAnyPart && pack.part != batch->wishes.part) ||
             (pack.is_set_aside && pack.retry_at > now && !batch->all))
             return true;
         MemoryContext caller = MemoryContextSwitchTo(of_pack);
@@ -149,6 +164,20 @@ std::span<Place> Route(QueuedRows *rows, std::span<const QueuedItem> items) {
                    : a.item < b.item;
     });
     return {places, static_cast<Size>(count)};
+}
+
+// Locks the leaves, too, and the tables above them. Which there are is known by the queue alone:
+// who does not wait gives up by an error of which `is_locking` tells.
+std::span<Place> LockPlaces(const Batch *batch, QueuedRows *rows,
+                            std::span<const QueuedItem> items) {
+    int level = NewGUCNestLevel();
+    if (!batch->wishes.wait)
+        SetForQuery("lock_timeout", kNoWait);
+    *batch->is_locking = true;
+    std::span<Place> places = Route(rows, items);
+    *batch->is_locking = false;
+    AtEOXact_GUC(true, level);
+    return places;
 }
 
 // What an index table stores, opened to be brought up to date.
@@ -286,7 +315,7 @@ void Apply(const Batch *batch, Relation base, std::span<const QueuedItem> items)
     const IndexTable *table = batch->packs.table;
     QueuedRows rows;
     BeginQueuedRows(&rows, table, base, batch->snapshot, RowExclusiveLock);
-    std::span<Place> places = Route(&rows, items); // which locks their partitions
+    std::span<Place> places = LockPlaces(batch, &rows, items);
     Snapshot snapshot = RenewSnapshot(&rows.reader);
     Target target = OpenTarget(table, batch->snapshot);
     MemoryContext of_row = AllocSetContextCreate(CurrentMemoryContext, "index_table drained row",
@@ -322,13 +351,15 @@ TimestampTz RetryAt(int tries) {
 }
 
 // What locks that were not to be had do to a batch is nobody's fault.
+bool IsFaultOfRows(const ErrorData *error) {
+    return error->sqlerrcode != ERRCODE_QUERY_CANCELED &&
+           error->sqlerrcode != ERRCODE_LOCK_NOT_AVAILABLE &&
+           error->sqlerrcode != ERRCODE_T_R_DEADLOCK_DETECTED;
+}
+
 template <typename Attempt>
 const char *TryToApply(Attempt attempt) {
-    return TryInSubtransaction(attempt, [](const ErrorData *error) {
-        return error->sqlerrcode != ERRCODE_QUERY_CANCELED &&
-               error->sqlerrcode != ERRCODE_LOCK_NOT_AVAILABLE &&
-               error->sqlerrcode != ERRCODE_T_R_DEADLOCK_DETECTED;
-    });
+    return TryInSubtransaction(attempt, IsFaultOfRows);
 }
 
 // One by one: those that cannot be entered are set aside, and keep no others.
@@ -348,25 +379,14 @@ void ApplyEach(const Batch *batch, Relation base, Oid part) {
 
 // --- One transaction -----------------------------------------------------------
 
-struct DrainWishes {
-    int part;
-    bool wait;
-};
-
-struct Outcome {
-    bool is_busy;
-    bool again; // an index had to be created first
-    int packs;
-    bool is_gone; // there is no queue
-};
-
 void DrainLocked(const IndexTable *table, const DrainWishes &wishes, Outcome *outcome) {
     if (EnsureIdentityIndex(table, PositionsOf(table))) {
         outcome->again = true;
         return;
     }
     Batch batch = {.memory = CurrentMemoryContext,
-                   .part = wishes.part,
+                   .wishes = wishes,
+                   .is_locking = &outcome->is_locking,
                    .all = wishes.part != kAnyPart,
                    .size = DrainBatchSize()};
     batch.snapshot = RegisterSnapshot(GetLatestSnapshot());
@@ -389,21 +409,44 @@ void DrainLocked(const IndexTable *table, const DrainWishes &wishes, Outcome *ou
     UnregisterSnapshot(batch.snapshot);
 }
 
-// Drains a batch of an index table that nobody else drains, as its owner, up to the commit.
+// What a drain writes to. False where somebody has locked some of it.
+bool TryLockWritten(Oid relid) {
+    if (!LockToDrain(relid, false))
+        return false;
+    ListCell *table, *part;
+    foreach (table, list_make2_oid(relid, RecordedQueue(relid))) {
+        if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(lfirst_oid(table))))
+            continue; // it is gone, or was not restored
+        foreach (part, find_inheritance_children(lfirst_oid(table), NoLock))
+            if (!LockToDrain(lfirst_oid(part), false))
+                return false;
+    }
+    return true;
+}
+
+// Locks what writers lock, in their order, and keeps other drains out. False, without `wait`, where
+// that would have to wait.
+bool LockDrained(Oid base, Oid relid, bool wait) {
+    if (!LockToDrain(base, wait))
+        return false;
+    if (!wait)
+        return TryLockPart(relid, LockedPart::Drain, ExclusiveLock) && TryLockWritten(relid);
+    LockPart(relid, LockedPart::Drain, ExclusiveLock);
+    return LockToDrain(relid, true);
+}
+
+// Drains a batch of an index table that nobody else drains, as its owner, up to the commit. Nothing
+// is looked at in the cache before the base table is locked: that may wait for its lock.
 void DrainBatch(Oid relid, const DrainWishes &wishes, Outcome *outcome) {
     *outcome = {.is_gone = true};
-    const IndexTable *table = FindIndexTable(relid);
-    if (!table || !OidIsValid(table->queue) || table->state != TableState::Built)
+    Oid base = RecordedBase(relid);
+    if (!OidIsValid(base))
         return;
-    LockRelationOid(table->base, RowExclusiveLock); // first, as writers do
-    if (wishes.wait)
-        LockPart(relid, LockedPart::Drain, ExclusiveLock);
-    else if (!TryLockPart(relid, LockedPart::Drain, ExclusiveLock)) {
+    if (!LockDrained(base, relid, wishes.wait)) {
         *outcome = {.is_busy = true};
         return;
     }
-    LockRelationOid(relid, RowExclusiveLock);
-    table = FindIndexTable(relid); // locks may have been waited for
+    const IndexTable *table = FindIndexTable(relid);
     if (!table || !FindQueue(table) || table->state != TableState::Built)
         return;
     *outcome = {};
@@ -413,6 +456,23 @@ void DrainBatch(Oid relid, const DrainWishes &wishes, Outcome *outcome) {
     DrainLocked(table, wishes, outcome);
     PopActiveSnapshot();
     LeaveOwner(owner);
+}
+
+// The same. Null, or an error that `accepts` says so of; it is none that a partition is locked.
+template <typename Accepts>
+const char *TryToDrain(Oid relid, const DrainWishes &wishes, Outcome *outcome, Accepts accepts) {
+    bool gives_way = false;
+    const char *error =
+        TryInSubtransaction([&] { DrainBatch(relid, wishes, outcome); },
+                            [&](const ErrorData *raised) {
+                                gives_way = !wishes.wait && outcome->is_locking &&
+                                            raised->sqlerrcode == ERRCODE_LOCK_NOT_AVAILABLE;
+                                return gives_way || accepts(raised);
+                            });
+    if (!gives_way)
+        return error;
+    *outcome = {.is_busy = true};
+    return nullptr;
 }
 
 // --- Clearing away ---------------------------------------------------------------
@@ -480,8 +540,8 @@ Remains Inspect(Relation part) {
 
 // Says whose work is cleared away, and commits that. False where somebody needs it still.
 bool Announce(Oid relid, Oid part_oid) {
-    const IndexTable *table = FindIndexTable(relid);
-    Relation part = table ? try_relation_open(part_oid, AccessShareLock) : nullptr;
+    Oid queue = RecordedQueue(relid); // the cache may wait for the base table's lock
+    Relation part = OidIsValid(queue) ? try_relation_open(part_oid, AccessShareLock) : nullptr;
     if (!part)
         return false;
     InvalidateCatalogSnapshot(); // this transaction's own is not what it waits for
@@ -493,7 +553,7 @@ bool Announce(Oid relid, Oid part_oid) {
     }
     bool may_go = !remains.has_live && (!remains.is_needed || CountBlocks(part) > kTooMany);
     if (may_go && TransactionIdIsNormal(remains.drained))
-        RecordEmptied(table->queue, part_oid, remains.drained);
+        RecordEmptied(queue, part_oid, remains.drained);
     relation_close(part, AccessShareLock);
     SPI_commit();
     return may_go;
@@ -547,12 +607,13 @@ bool IsWorthwhile(Oid part_oid) {
     return is_worthwhile;
 }
 
-// Drains what is left in a part, which writers have left, and clears it away.
+// Drains what is left in a part, which writers have left, and clears it away. It waits for no
+// table: whoever has locked one may be waiting for the part.
 void ClearLocked(Oid relid, int number, Oid part) {
     DrainWishes wishes = {.part = number, .wait = false};
     Outcome outcome;
     do {
-        DrainBatch(relid, wishes, &outcome);
+        TryToDrain(relid, wishes, &outcome, [](const ErrorData *) { return false; });
         SPI_commit();
         if (outcome.is_gone || outcome.is_busy)
             return;
@@ -654,7 +715,7 @@ DrainResult DrainQueue(Oid relid, bool wait, bool warn) {
         MemoryContextSwitchTo(memory);
         const char *error = i == 0 && wait ? RepairRestored(relid) : nullptr;
         if (!error)
-            error = TryToApply([&] { DrainBatch(relid, wishes, &outcome); });
+            error = TryToDrain(relid, wishes, &outcome, IsFaultOfRows);
         if (error) {
             result = DrainResult::Failed;
             ereport(warn ? WARNING : LOG,
@@ -685,7 +746,12 @@ void ApplyQueue(const IndexTable *table) {
         MemoryContext memory = AllocSetContextCreate(CurrentMemoryContext, "index_table drain",
                                                      ALLOCSET_DEFAULT_SIZES);
         MemoryContext caller = MemoryContextSwitchTo(memory);
-        Batch batch = {.memory = memory, .part = kAnyPart, .all = true, .size = DrainBatchSize()};
+        bool is_locking = false;
+        Batch batch = {.memory = memory,
+                       .wishes = {.part = kAnyPart, .wait = true},
+                       .is_locking = &is_locking,
+                       .all = true,
+                       .size = DrainBatchSize()};
         batch.snapshot = RegisterSnapshot(GetLatestSnapshot());
         PushActiveSnapshot(batch.snapshot);
         if (OpenPackReader(&batch.packs, table, batch.snapshot, RowExclusiveLock)) {

@@ -16,8 +16,8 @@ List *ListQueued(Oid base);
 // Drains the queue of an index table, in several transactions, and clears it of what was drained.
 // The caller is connected to SPI, not atomically. Rows that cannot be entered are set aside in the
 // queue, with the error; an error of another kind is raised as a WARNING where `warn`, else logged.
-// Without `wait` it gives way where somebody else drains it, and takes turns; locks are waited for
-// as lock_timeout says.
+// Without `wait` it gives way where somebody else drains it or has locked a table that this would
+// read or write, and takes turns; other locks are waited for as lock_timeout says.
 DrainResult DrainQueue(Oid index_table, bool wait, bool warn);
 
 // Carries out all that is queued in this transaction, what was set aside too; raises its error. The

@@ -124,6 +124,45 @@ foreach my $table ('people', 'people_1', 'people_by_town')
 	release_lock($lock);
 	soon('one', $later, "$table: and this one when it is free");
 }
+# What is here alone: the table itself, a partition, where entries are, where changes are queued. The first lock has
+# changes wait in the queue of what is locked then.
+$node->safe_psql('one', q{
+	CREATE TABLE parts (id int PRIMARY KEY, town text) PARTITION BY RANGE (id);
+	CREATE TABLE parts_1 PARTITION OF parts FOR VALUES FROM (0) TO (100) PARTITION BY RANGE (id);
+	CREATE TABLE parts_1_1 PARTITION OF parts_1 FOR VALUES FROM (0) TO (100);
+	CREATE TABLE whole (id int PRIMARY KEY, town text);
+	SELECT index_table.create('parts', 'town', maintenance => 'deferred', partitions => 2), index_table.create('whole', 'town', maintenance => 'deferred')});
+sub locked
+{
+	my ($table) = @_;
+	my $lock = start_session($node, 'one', "BEGIN; LOCK TABLE ONLY $table IN ACCESS EXCLUSIVE MODE;");
+	$node->poll_query_until('one', "SELECT count(*) = 1 FROM pg_locks WHERE relation = '$table'::regclass AND mode = 'AccessExclusiveLock' AND granted") or die;
+	return $lock;
+}
+sub change_here
+{
+	my ($table) = @_;
+	$last++;
+	$node->safe_psql('one', "INSERT INTO $table VALUES ($last, 'Town $last')");
+	return "SELECT count(*) = 1 FROM ${table}_by_town WHERE town = 'Town $last'";
+}
+soon('one', change_here($_), "$_: drained") foreach 'parts', 'whole';
+foreach my $table ('parts', 'parts_1', 'parts_1_1', 'parts_by_town', $node->safe_psql('one', q{SELECT min(inhrelid::regclass::text) FROM pg_inherits WHERE inhparent = 'parts_by_town'::regclass}),
+	'parts_by_town_queue_1')
+{
+	my $first = locked('parts_by_town');
+	my $later = change_here('parts');
+	my $lock = $table eq 'parts_by_town' ? undef : locked($table);
+	release_lock($first) if $lock;
+	soon('one', change_here('whole'), "$table is locked: others are drained") foreach 1 .. 2;
+	release_lock($lock // $first);
+	soon('one', $later, "$table: and this one when it is free");
+}
+is($node->safe_psql('one', qq{
+	SELECT count(*) FROM ((TABLE ${_}_entries EXCEPT ALL TABLE $_) UNION ALL (TABLE $_ EXCEPT ALL TABLE ${_}_entries)) AS differing}), '0', "$_: in step")
+  foreach map { $node->safe_psql('one', "CREATE VIEW ${_}_entries AS SELECT id, town FROM ${_}_by_town"); $_ } 'parts', 'whole';
+unlike(slurp_file($node->logfile), qr/lock timeout/, 'nobody waited');
+$node->safe_psql('one', 'DROP TABLE parts, whole CASCADE');
 # A worker of its own waits for a shard that does not answer, and for a row that others are changing.
 $node->safe_psql('postgres', $_) foreach 'ALTER SYSTEM SET index_table.drain_workers = 2', 'SELECT pg_reload_conf()';
 workers_soon('one', 2, 'two again');
