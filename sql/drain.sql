@@ -179,6 +179,25 @@ SELECT index_table.release('remote.c');
 CALL index_table.drain();
 SELECT * FROM index_table.undrained;
 
+-- An identity whose type has a cast to text that tells other values than those which are read.
+CREATE TYPE remote.level AS ENUM ('low', 'high', 'mid');
+CREATE FUNCTION remote.label(remote.level) RETURNS text LANGUAGE sql IMMUTABLE AS $$ SELECT CASE $1 WHEN 'low' THEN 'high' WHEN 'high' THEN 'low' ELSE 'none' END $$;
+CREATE CAST (remote.level AS text) WITH FUNCTION remote.label(remote.level);
+CREATE TABLE remote.levels (level remote.level, active bool, town text, PRIMARY KEY (level, active));
+CREATE TABLE levels (level remote.level NOT NULL, active bool NOT NULL, town text) PARTITION BY LIST (active);
+CREATE FOREIGN TABLE levels_1 PARTITION OF levels FOR VALUES IN (true) SERVER regress_drain OPTIONS (schema_name 'remote', table_name 'levels');
+SELECT index_table.capture('remote.levels');
+SELECT index_table.create('levels', 'town', identity => 'level, active');
+INSERT INTO recomputation VALUES ('levels_by_town', 'town, partition_id, level, active', 'levels b', 'true');
+INSERT INTO remote.levels VALUES ('low', true, 'Low'), ('high', true, 'High');
+SELECT identity FROM index_table.pending('remote.levels', 10) ORDER BY identity;
+CALL index_table.drain();
+UPDATE remote.levels SET town = 'Changed' WHERE level = 'low';
+INSERT INTO remote.levels VALUES ('mid', true, 'Mid');
+CALL index_table.drain();
+SELECT * FROM index_table.undrained;
+SELECT * FROM differences();
+
 -- Who may.
 CREATE ROLE regress_drain_nobody;
 GRANT USAGE ON SCHEMA drain TO regress_drain_nobody;

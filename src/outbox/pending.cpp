@@ -77,7 +77,8 @@ char *PendingQuery(Oid source, Oid queue, bool with_rows) {
         const char *comma = i > 1 ? ", " : "";
         appendStringInfo(&arrays, "%sunnest(q.identity_%d)", comma, i);
         appendStringInfo(&values, "%si%d", comma, i);
-        appendStringInfo(&columns, "%su.i%d::text", comma, i);
+        // By the type's output function, as values are read elsewhere: a cast may be anybody's.
+        appendStringInfo(&columns, "%spg_catalog.format('%%s', u.i%d)", comma, i);
         appendStringInfo(&condition, "%st.%s %s u.i%d", i > 1 ? " AND " : "",
                          quote_identifier(name), EqualityOf(get_atttype(source, attno)), i);
     }
