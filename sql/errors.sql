@@ -287,6 +287,11 @@ SELECT index_table.create('people', 'town', partitions => 100000);
 \echo :SQLSTATE
 SELECT index_table.create('people', 'id', partitions => 2, tablespace => 'nowhere');
 \echo :SQLSTATE
+SELECT index_table.create('people', 'id', tablespace => 'nowhere');
+SELECT index_table.create('people', 'id', tablespace => '');
+\echo :SQLSTATE
+SELECT index_table.create('people', 'id', tablespace => 'pg_global');
+\echo :SQLSTATE
 CREATE TABLE cash (id int PRIMARY KEY, amount money);
 \set VERBOSITY terse
 SELECT index_table.create('cash', 'amount', partitions => 2);

@@ -70,6 +70,19 @@ bool IsOfOlder(FunctionCallInfo fcinfo) {
     return fcinfo->nargs < 16;
 }
 
+void CheckTablespace(const char *name) {
+    if (!*name)
+        ereport(ERROR, (errcode(ERRCODE_INVALID_NAME),
+                        errmsg("\"%s\" is not the name of a tablespace", name),
+                        errhint("Name one as in pg_tablespace, or leave tablespace out.")));
+    get_tablespace_oid(name, false);
+    if (strcmp(name, "pg_global") == 0)
+        ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+                        errmsg("an index table cannot be in tablespace \"%s\"", name),
+                        errdetail("It is for tables that all databases share."),
+                        errhint("Name another one, or leave tablespace out.")));
+}
+
 CreateArguments ReadArguments(FunctionCallInfo fcinfo) {
     CreateArguments arguments = {};
     if (PG_ARGISNULL(0))
@@ -113,6 +126,8 @@ CreateArguments ReadArguments(FunctionCallInfo fcinfo) {
                  errhint("0 makes an index table that is not partitioned.")));
     if (arguments.servers != NIL)
         CheckOnServers(arguments);
+    if (arguments.tablespace)
+        CheckTablespace(arguments.tablespace);
     return arguments;
 }
 
