@@ -97,6 +97,17 @@ char *PendingQuery(Oid source, Oid queue, bool with_rows) {
     return sql.data;
 }
 
+// Who rewrites the table with no regard to snapshots, as ALTER TABLE and pg_repack do, leaves older
+// ones no row of it, and its lock may have been waited for: rows are read under a snapshot that is
+// newer than the lock, where the transaction has not one for all. False where it has.
+bool RenewSnapshot(Oid source) {
+    find_all_inheritors(source, AccessShareLock, nullptr);
+    if (IsolationUsesXactSnapshot())
+        return false;
+    PushActiveSnapshot(GetLatestSnapshot());
+    return true;
+}
+
 void ReturnPending(FunctionCallInfo fcinfo, Oid source, int32 batch, bool with_rows) {
     if (batch < 1)
         ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
@@ -114,6 +125,7 @@ void ReturnPending(FunctionCallInfo fcinfo, Oid source, int32 batch, bool with_r
         SPIPlanPtr plan = SPI_prepare(PendingQuery(source, queue, with_rows), 1, &type);
         if (!plan)
             elog(ERROR, "SPI_prepare failed: %s", SPI_result_code_string(SPI_result));
+        bool is_renewed = with_rows && RenewSnapshot(source);
         Portal portal = SPI_cursor_open(nullptr, plan, &value, nullptr, true);
         for (;;) {
             SPI_cursor_fetch(portal, true, 1000);
@@ -128,6 +140,8 @@ void ReturnPending(FunctionCallInfo fcinfo, Oid source, int32 batch, bool with_r
             SPI_freetuptable(SPI_tuptable);
         }
         SPI_cursor_close(portal);
+        if (is_renewed)
+            PopActiveSnapshot();
     }
     SPI_finish();
     LeaveOwner(owner);

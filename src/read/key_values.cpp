@@ -52,6 +52,13 @@ Node *MakeCast(Const *constant, Oid to) {
     return reinterpret_cast<Node *>(literal);
 }
 
+// Whether to read a value of a type may run what a domain checks.
+bool MayContainDomain(Oid type) {
+    char kind = get_typtype(type);
+    return type >= FirstNormalObjectId && kind != TYPTYPE_ENUM &&
+           (kind != TYPTYPE_BASE || OidIsValid(get_element_type(type)));
+}
+
 // The value of a cast to `to`, in the current memory context. Errors name the column of type
 // `type`.
 Datum Evaluate(Node *cast, Oid to, Oid type, const char *column, bool *isnull) {
@@ -105,7 +112,7 @@ Datum CastKeyValue(Oid table, Datum value, Oid from, Oid type, const char *colum
                         errmsg("cannot cast type %s to %s for key column \"%s\"",
                                format_type_be(from), format_type_be(type), column),
                         errhint("Pass text, or a value of the column's type.")));
-    if (from != TEXTOID || to < FirstNormalObjectId)
+    if (from != TEXTOID || !MayContainDomain(to))
         return Evaluate(cast, to, type, column, isnull);
     OwnerContext owner = EnterOwner(RelationOwner(table));
     Datum result = Evaluate(cast, to, type, column, isnull);
