@@ -468,6 +468,33 @@ DROP OWNED BY regress_outbox_drain, regress_outbox_owner, regress_outbox_writer;
 SELECT captured FROM index_table.captured ORDER BY captured::text COLLATE "C";
 DROP ROLE regress_outbox_owner, regress_outbox_drain, regress_outbox_writer;
 
+-- An identity that is generated, in partitions with layouts of their own, by what depends on the partition.
+CREATE TABLE made_0 (a int NOT NULL, id int NOT NULL);
+ALTER TABLE made_0 ADD COLUMN k int NOT NULL GENERATED ALWAYS AS (CASE WHEN tableoid = 'made_0'::regclass THEN a ELSE -a END) STORED;
+CREATE TABLE made (id int, a int NOT NULL, k int NOT NULL GENERATED ALWAYS AS (CASE WHEN tableoid = 'made_0'::regclass THEN a ELSE -a END) STORED,
+                   PRIMARY KEY (id, k)) PARTITION BY RANGE (id);
+CREATE TABLE made_1 (k int NOT NULL GENERATED ALWAYS AS (CASE WHEN tableoid = 'made_0'::regclass THEN a ELSE -a END) STORED, a int NOT NULL, id int NOT NULL);
+ALTER TABLE made ATTACH PARTITION made_0 FOR VALUES FROM (0) TO (1000);
+ALTER TABLE made ATTACH PARTITION made_1 FOR VALUES FROM (1000) TO (2000);
+CREATE TABLE made_2 PARTITION OF made FOR VALUES FROM (2000) TO (3000);
+CREATE TABLE made_copy AS TABLE made;
+SELECT index_table.capture('made');
+INSERT INTO made (id, a) SELECT i, i % 7 FROM unnest(ARRAY[1, 2, 3, 1001, 1002, 1003, 2001, 2002, 2003]) AS i;
+SELECT * FROM follow('made');
+INSERT INTO made (id, a) VALUES (1, 1), (1004, 5) ON CONFLICT (id, k) DO UPDATE SET a = made.a + 1;
+COPY made (id, a) FROM STDIN;
+4	4
+1005	5
+\.
+SELECT * FROM follow('made');
+UPDATE made SET id = id + 1100 WHERE id IN (1, 1001);
+UPDATE made SET id = id - 900, a = a + 1 WHERE id = 1002;
+UPDATE made SET id = id + 1000 WHERE id IN (2, 1003, 9999);
+UPDATE made SET a = a + 1 WHERE id IN (3, 1005);
+DELETE FROM made WHERE id IN (4, 1004);
+SELECT * FROM follow('made');
+SELECT index_table.release('made');
+
 SELECT * FROM follow('things');
 SELECT * FROM follow('composite');
 DROP SCHEMA outbox CASCADE;

@@ -167,6 +167,7 @@ extern "C" {
 #include "storage/smgr.h"
 #include "rewrite/prs2lock.h"
 #include "rewrite/rewriteDefine.h"
+#include "rewrite/rewriteHandler.h"
 #include "rewrite/rewriteManip.h"
 #include "rewrite/rewriteSupport.h"
 #include "tcop/pquery.h"

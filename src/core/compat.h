@@ -799,6 +799,9 @@ inline bool IsVirtual(Form_pg_attribute att) {
 #endif
 }
 
+// Whether partitions may generate columns that the table above does not: before 16.
+inline constexpr bool kPartitionsGenerateAlone = PG_VERSION_NUM < 160000;
+
 // Whether a command has a generated column computed anew in every row: since 17.
 inline bool SetsExpression(const AlterTableCmd *command) {
 #if PG_VERSION_NUM >= 170000

@@ -10,6 +10,7 @@
 #include "core/dependency.h"
 #include "core/drain_workers.h"
 #include "core/fault.h"
+#include "core/generated_columns.h"
 #include "core/hash_table.h"
 #include "core/heap_page.h"
 #include "core/hypertable.h"

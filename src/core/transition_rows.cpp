@@ -2,14 +2,16 @@
 
 namespace index_table {
 
-TransitionRows BeginTransition(Tuplestorestate *rows, Relation rel) {
-    TransitionRows transition = {.rows = rows, .pointer = 0, .slot = nullptr};
+TransitionRows BeginTransition(Tuplestorestate *rows, Relation rel, const Bitmapset *generated) {
+    TransitionRows transition = {.rows = rows, .pointer = 0, .slot = nullptr, .generated = nullptr};
     if (!rows)
         return transition;
     transition.pointer = tuplestore_alloc_read_pointer(rows, EXEC_FLAG_REWIND);
     tuplestore_select_read_pointer(rows, transition.pointer);
     tuplestore_rescan(rows);
     transition.slot = MakeSingleTupleTableSlot(RelationGetDescr(rel), &TTSOpsMinimalTuple);
+    if (generated)
+        transition.generated = BeginGenerated(rel, generated);
     return transition;
 }
 
@@ -25,7 +27,13 @@ bool NextRow(TransitionRows *transition, AttrNumber last) {
     return true;
 }
 
+bool CompleteRow(TransitionRows *transition) {
+    return transition->generated && FillGenerated(transition->generated, transition->slot);
+}
+
 void EndTransition(TransitionRows *transition) {
+    if (transition->generated)
+        EndGenerated(transition->generated);
     if (transition->slot)
         ExecDropSingleTupleTableSlot(transition->slot);
 }

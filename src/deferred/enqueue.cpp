@@ -110,13 +110,18 @@ void End(Statement *statement) {
 void EnqueueStatement(TriggerData *trigger, Statement *statement) {
     AttrNumber last = statement->relation->max_attno;
     TransitionRows before = BeginTransition(trigger->tg_oldtable, trigger->tg_relation);
-    TransitionRows after = BeginTransition(trigger->tg_newtable, trigger->tg_relation);
+    TransitionRows after =
+        BeginTransition(trigger->tg_newtable, trigger->tg_relation, statement->relation->generated);
     for (;;) {
         bool has_before = NextRow(&before, last);
         bool has_after = NextRow(&after, last);
         if (!has_before && !has_after)
             break;
+        if (!has_before)
+            CompleteRow(&after);
         EnqueueRow(statement, has_before ? before.slot : nullptr, has_after ? after.slot : nullptr);
+        if (has_before && has_after && CompleteRow(&after))
+            EnqueueRow(statement, nullptr, after.slot);
         CHECK_FOR_INTERRUPTS();
     }
     EndTransition(&before);

@@ -21,10 +21,18 @@ void Add(QueuedRelation *queued, const IndexTable *table, const AttrMap *map) {
     QueuedTable *added = &queued->tables[queued->count++];
     *added = MakeQueuedTable(table, map);
     queued->has_expressions = queued->has_expressions || added->table.has_expressions;
-    for (AttrNumber attno : std::span(added->table.used, added->table.used_count))
-        queued->max_attno = Max(queued->max_attno, attno);
-    for (AttrNumber attno : std::span(added->identity, table->identity_count))
-        queued->max_attno = Max(queued->max_attno, attno);
+}
+
+// The columns that are looked at.
+Bitmapset *CollectColumns(const QueuedRelation *queued) {
+    Bitmapset *columns = nullptr;
+    for (const QueuedTable &table : std::span(queued->tables, queued->count)) {
+        for (AttrNumber attno : std::span(table.table.used, table.table.used_count))
+            columns = bms_add_member(columns, attno);
+        for (AttrNumber attno : std::span(table.identity, table.table.table->identity_count))
+            columns = bms_add_member(columns, attno);
+    }
+    return columns;
 }
 
 const QueuedRelation *Load(Relation rel) {
@@ -54,6 +62,9 @@ const QueuedRelation *Load(Relation rel) {
     for (const IndexTable *table : std::span(base->tables, base->table_count))
         if (OidIsValid(table->queue) && table->state != TableState::Damaged)
             Add(queued, table, map);
+    Bitmapset *columns = CollectColumns(queued);
+    queued->max_attno = Max(0, bms_prev_member(columns, -1));
+    queued->generated = FindGenerated(rel, columns);
     MemoryContextSwitchTo(caller);
     PutCached(&relations, &queued->cached);
     return queued;

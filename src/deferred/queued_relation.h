@@ -19,6 +19,7 @@ struct QueuedRelation {
     QueuedTable *tables;
     bool has_expressions;
     AttrNumber max_attno; // that is looked at
+    Bitmapset *generated; // of what is looked at, columns that new rows may come without
 };
 
 // Null where there are none (any more). Cached; valid memory until the transaction ends. Damaged

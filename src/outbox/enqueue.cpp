@@ -140,7 +140,8 @@ bool HaveSameIdentity(const Outbox *source, TupleTableSlot *a, TupleTableSlot *b
 
 void EnqueueStatement(TriggerData *trigger, const Outbox *source) {
     TransitionRows before = BeginTransition(trigger->tg_oldtable, trigger->tg_relation);
-    TransitionRows after = BeginTransition(trigger->tg_newtable, trigger->tg_relation);
+    TransitionRows after =
+        BeginTransition(trigger->tg_newtable, trigger->tg_relation, source->generated);
     Appender *appender = nullptr;
     // Old and new rows come in the same order. Where one of a pair is missing (a trigger kept a row
     // from moving to another partition) those that follow are queued twice, and none is left out.
@@ -151,9 +152,13 @@ void EnqueueStatement(TriggerData *trigger, const Outbox *source) {
             break;
         if (!appender)
             appender = Begin(source);
+        if (!has_before)
+            CompleteRow(&after);
         if (has_before && !(has_after && HaveSameIdentity(source, before.slot, after.slot)))
             Append(appender, before.slot);
         if (has_after)
+            Append(appender, after.slot);
+        if (has_before && has_after && CompleteRow(&after))
             Append(appender, after.slot);
         CHECK_FOR_INTERRUPTS();
     }

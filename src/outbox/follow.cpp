@@ -247,6 +247,7 @@ void FollowNewPartition(Oid partition, bool has_rows) {
     Oid root = RootOf(partition);
     if (root == partition || !HasOutbox(root))
         return;
+    AnnounceGenerated(partition);
     ListCell *cell;
     foreach (cell, find_all_inheritors(partition, NoLock, nullptr)) {
         Oid relid = lfirst_oid(cell);

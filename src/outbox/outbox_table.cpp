@@ -59,6 +59,7 @@ const Outbox *Load(Relation rel, Oid root, Oid queue_oid) {
     source->identity_count = list_length(names);
     source->identity = static_cast<IdentityColumn *>(
         MemoryContextAllocZero(context, sizeof(IdentityColumn) * list_length(names)));
+    Bitmapset *columns = nullptr;
     if (!OidIsValid(source->sequence) || stored->natts < kQueueIdentity - 1 + list_length(names))
         RaiseUnfit(root, queue_oid);
     for (int i = 0; i < list_length(names); i++) {
@@ -71,7 +72,11 @@ const Outbox *Load(Relation rel, Oid root, Oid queue_oid) {
             RaiseUnfit(root, queue_oid);
         get_typlenbyvalalign(column->type, &column->length, &column->by_value, &column->align);
         source->max_attno = Max(source->max_attno, column->attno);
+        columns = bms_add_member(columns, column->attno);
     }
+    MemoryContext caller = MemoryContextSwitchTo(context);
+    source->generated = FindGenerated(rel, columns);
+    MemoryContextSwitchTo(caller);
     relation_close(queue, AccessShareLock);
     PutCached(&cache, &source->cached);
     return source;

@@ -30,6 +30,7 @@ struct Outbox {
     int identity_count;
     IdentityColumn *identity;
     AttrNumber max_attno;
+    Bitmapset *generated; // of the identity, columns that new rows may come without
 };
 
 // Null where neither the relation nor what it is a partition of has one. Valid memory until the

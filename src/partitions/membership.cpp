@@ -201,9 +201,11 @@ void JoinPartition(Oid base_relid, Oid partition) {
     foreach (cell, find_all_inheritors(partition, NoLock, nullptr))
         CreateStatementTrigger(lfirst_oid(cell));
     TriggerNeeds needs = FindTriggerNeeds(base_relid);
-    if (needs.queues)
+    if (needs.queues) {
         foreach (cell, find_all_inheritors(partition, NoLock, nullptr))
             CreateQueueTriggers(lfirst_oid(cell), false);
+        AnnounceGenerated(partition);
+    }
     // Where the base table has a row trigger they have been given theirs.
     if (!needs.on_base && needs.on_local)
         foreach (cell, joined)
