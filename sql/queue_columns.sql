@@ -155,4 +155,46 @@ SELECT * FROM look_alone();
 DROP TABLE alone;
 DELETE FROM recomputation;
 
+-- --- Keys that contain what cannot be hashed ---------------------------------------------------------
+
+CREATE TYPE price AS (a int, m money);
+CREATE TYPE place AS (a int, b int);
+CREATE TYPE span AS RANGE (SUBTYPE = money, MULTIRANGE_TYPE_NAME = spans);
+CREATE DOMAIN dear AS span;
+CREATE TABLE kinds (id int PRIMARY KEY, c price, r span, d dear, m spans, cs price[], w place) PARTITION BY HASH (id);
+CREATE TABLE kinds_0 PARTITION OF kinds FOR VALUES WITH (MODULUS 2, REMAINDER 0);
+CREATE TABLE kinds_1 PARTITION OF kinds FOR VALUES WITH (MODULUS 2, REMAINDER 1);
+CREATE FUNCTION add_kinds(first int, last int) RETURNS void LANGUAGE sql AS $$
+    INSERT INTO kinds SELECT i, ROW(i, i::money)::price, span(i::money, (i + 1)::money), span(i::money, (i + 1)::money),
+                             spans(span(i::money, (i + 1)::money)), ARRAY[ROW(i, 1::money), ROW(-i, 1::money)]::price[], ROW(i, i)::place
+      FROM generate_series(first, last) AS i
+$$;
+SELECT add_kinds(1, 20);
+SELECT index_table.create('kinds', key, name => 'kinds_by_' || key, maintenance => 'deferred') FROM unnest(ARRAY['c', 'r', 'd', 'm', 'cs', 'w']) AS key;
+SELECT add_kinds(21, 40);
+INSERT INTO kinds (id) VALUES (41);
+UPDATE kinds SET c = NULL WHERE id = 3;
+UPDATE kinds SET c = ROW(7, 7::money), r = span(7::money, 8::money), w = ROW(7, 7) WHERE id = 4;
+DELETE FROM kinds WHERE id = 5;
+CREATE OR REPLACE FUNCTION look() RETURNS TABLE (query text, rows text) LANGUAGE sql AS $$
+    SELECT condition, found('SELECT id FROM kinds WHERE ' || condition) FROM unnest(ARRAY[
+        'c = ROW(7, 7::money)::price', 'c = ROW(27, 27::money)', 'c IN (ROW(4, 4::money)::price, ROW(28, 28::money)::price)', 'c IS NULL AND id > 40',
+        'r = span(7::money, 8::money)', 'r = span(30::money, 31::money)', 'd = span(30::money, 31::money)',
+        'm = spans(span(30::money, 31::money))', 'cs @> ARRAY[ROW(-31, 1::money)::price]', 'w = ROW(7, 7)', 'w = ROW(27, 27)::place',
+        'w IN (ROW(7, 7)::place, ROW(28, 28)::place)',
+        -- A column of another type is not come to.
+        'w = ROW(-1, 1::money)', 'w = ANY (ARRAY[ROW(-1, 1::money), ROW(-2, 1::money)])']) AS condition
+$$;
+SELECT * FROM look();
+CALL index_table.drain();
+SELECT * FROM look();
+INSERT INTO recomputation VALUES
+    ('kinds_by_c', 'b.c, p.partition_id, b.id', 'kinds AS b'), ('kinds_by_r', 'b.r, p.partition_id, b.id', 'kinds AS b'),
+    ('kinds_by_d', 'b.d, p.partition_id, b.id', 'kinds AS b'), ('kinds_by_m', 'b.m, p.partition_id, b.id', 'kinds AS b'),
+    ('kinds_by_cs', 'e.c, p.partition_id, b.id', 'kinds AS b CROSS JOIN LATERAL (SELECT DISTINCT e::price AS c FROM unnest(b.cs) AS e) AS e'),
+    ('kinds_by_w', 'b.w, p.partition_id, b.id', 'kinds AS b');
+SELECT * FROM differences();
+DROP TABLE kinds;
+DELETE FROM recomputation;
+
 DROP SCHEMA queue_columns CASCADE;

@@ -28,6 +28,23 @@ Oid Equality(Oid family, Oid left, Oid right) {
     return get_opfamily_member(family, left, right, BTEqualStrategyNumber);
 }
 
+// The function that hashes what an operator finds equal. That of composite types, arrays, and
+// ranges belongs to all of them, whether what they contain has one or not; the type cache knows.
+bool FindHashFunction(Oid equality, Oid type, RegProcedure *procedure) {
+    RegProcedure right;
+    if (!OidIsValid(equality) || !get_op_hash_functions(equality, procedure, &right))
+        return false;
+    switch (*procedure) {
+    case F_HASH_RECORD:
+    case F_HASH_ARRAY:
+    case F_HASH_RANGE:
+    case F_HASH_MULTIRANGE:
+        return lookup_type_cache(getBaseType(type), TYPECACHE_HASH_PROC)->hash_proc == *procedure;
+    default:
+        return true;
+    }
+}
+
 KeyHasher *Load(const IndexTable *table) {
     MemoryContext context =
         AllocSetContextCreate(CurrentMemoryContext, "index_table key hash", ALLOCSET_SMALL_SIZES);
@@ -40,11 +57,12 @@ KeyHasher *Load(const IndexTable *table) {
     hasher->input = get_opclass_input_type(column.opclass);
     hasher->collation = column.collation;
     Oid equality = Equality(hasher->family, hasher->input, hasher->input);
-    RegProcedure right;
-    hasher->is_usable =
-        OidIsValid(equality) && get_op_hash_functions(equality, &hasher->procedure, &right);
-    if (hasher->is_usable)
-        fmgr_info_cxt(hasher->procedure, &hasher->hash, context);
+    RegProcedure procedure;
+    hasher->is_usable = FindHashFunction(equality, column.type, &procedure);
+    if (hasher->is_usable) {
+        hasher->procedure = procedure;
+        fmgr_info_cxt(procedure, &hasher->hash, context);
+    }
     hasher->stamp = MakeStamp(table, hasher);
     PutCached(&hashers, &hasher->cached);
     return hasher;
@@ -77,6 +95,23 @@ bool FindHashOf(const KeyHasher *hasher, Oid type, FmgrInfo *hash) {
         return false;
     fmgr_info(right, hash);
     return true;
+}
+
+bool CanHash(const KeyHasher *hasher, Datum value) {
+    if (hasher->procedure != F_HASH_RECORD)
+        return true;
+    HeapTupleHeader record = DatumGetHeapTupleHeader(value);
+    TupleDesc descriptor =
+        lookup_rowtype_tupdesc(HeapTupleHeaderGetTypeId(record), HeapTupleHeaderGetTypMod(record));
+    bool can_hash = true;
+    for (int i = 0; i < descriptor->natts; i++) {
+        Form_pg_attribute att = TupleDescAttr(descriptor, i);
+        can_hash = can_hash &&
+                   (att->attisdropped ||
+                    OidIsValid(lookup_type_cache(att->atttypid, TYPECACHE_HASH_PROC)->hash_proc));
+    }
+    ReleaseTupleDesc(descriptor);
+    return can_hash;
 }
 
 bytea *PackHashes(const KeyHasher *hasher, uint32 *hashes, uint16 *places, int count) {
