@@ -81,6 +81,15 @@ void WritePack(PackWriter *writer, const Failure *failure) {
     writer->bytes = 0;
 }
 
+// What the function leaves behind, such as values without their short headers, does not last.
+uint32 Hash(PackWriter *writer, Datum value, bool isnull) {
+    MemoryContext caller = MemoryContextSwitchTo(writer->scratch);
+    uint32 hash = HashKey(writer->hasher, value, isnull);
+    MemoryContextSwitchTo(caller);
+    MemoryContextReset(writer->scratch);
+    return hash;
+}
+
 } // namespace
 
 PackWriter *OpenPackWriter(const IndexTable *table, Oid avoided) {
@@ -97,6 +106,7 @@ PackWriter *OpenPackWriter(const IndexTable *table, Oid avoided) {
     writer->queue = queue;
     writer->hasher = GetKeyHasher(table);
     writer->pack = AllocSetContextCreate(memory, "index_table pack", ALLOCSET_DEFAULT_SIZES);
+    writer->scratch = AllocSetContextCreate(memory, "index_table hash", ALLOCSET_SMALL_SIZES);
     writer->part = part;
     writer->identities = palloc0_array(Datum *, queue->identity_count);
     MemoryContextSwitchTo(caller);
@@ -143,7 +153,7 @@ void AddIdentity(PackWriter *writer, const Datum *values, const bool *nulls) {
 void AddKey(PackWriter *writer, Datum value, bool isnull) {
     if (!writer->hasher->is_usable)
         return;
-    uint32 hash = HashKey(writer->hasher, value, isnull);
+    uint32 hash = Hash(writer, value, isnull);
     if (writer->hash_count == writer->hash_capacity) {
         int grown = Max(8, writer->hash_capacity * 4);
         uint32 *hashes = static_cast<uint32 *>(

@@ -11,8 +11,9 @@ struct PackWriter {
     KeyHasher *hasher;
     Relation part; // locked until the transaction ends
     MemoryContext memory;
-    MemoryContext pack; // of the identities of the pack being filled
-    int limit;          // of identities in a pack
+    MemoryContext pack;    // of the identities of the pack being filled
+    MemoryContext scratch; // of hash functions
+    int limit;             // of identities in a pack
     int count;
     Size bytes;
     Datum **identities; // by column, then by place in the pack
