@@ -495,6 +495,20 @@ DELETE FROM made WHERE id IN (4, 1004);
 SELECT * FROM follow('made');
 SELECT index_table.release('made');
 
+-- Domains that are altered. Queues of 0.1.0 have arrays of the domain.
+CREATE DOMAIN named AS text;
+CREATE TABLE names (name named PRIMARY KEY);
+CREATE TABLE names_copy AS TABLE names;
+SELECT index_table.capture('names');
+INSERT INTO names VALUES ('a'), ('b');
+ALTER DOMAIN named ADD CHECK (VALUE <> '');
+SELECT * FROM follow('names');
+UPDATE pg_attribute SET atttypid = 'named[]'::regtype WHERE attrelid = 'names_outbox'::regclass AND attname = 'identity_1';
+INSERT INTO names VALUES ('c');
+UPDATE names SET name = 'd' WHERE name = 'a';
+SELECT * FROM follow('names');
+SELECT index_table.release('names');
+
 SELECT * FROM follow('things');
 SELECT * FROM follow('composite');
 DROP SCHEMA outbox CASCADE;

@@ -197,4 +197,29 @@ SELECT * FROM differences();
 DROP TABLE kinds;
 DELETE FROM recomputation;
 
+-- --- Domains -----------------------------------------------------------------------------------------
+
+CREATE DOMAIN number AS int;
+CREATE DOMAIN numbers AS int[];
+CREATE TABLE d (id number, ids numbers, k int, PRIMARY KEY (id, ids)) PARTITION BY RANGE (id);
+CREATE TABLE d_0 PARTITION OF d FOR VALUES FROM (0) TO (1000);
+SELECT index_table.create('d', 'k', maintenance => 'deferred');
+SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute WHERE attrelid = 'd_by_k_queue'::regclass AND attname LIKE 'identity%' ORDER BY attnum;
+INSERT INTO d SELECT i, ARRAY[i, 1], i % 3 FROM generate_series(1, 6) AS i;
+ALTER DOMAIN number ADD CHECK (VALUE > 0);
+SELECT found('SELECT * FROM d WHERE k = 1');
+CALL index_table.drain();
+SELECT found('SELECT * FROM d WHERE k = 1');
+-- Queues of 0.1.0 have arrays of the domain, and stay what they are.
+UPDATE pg_attribute SET atttypid = 'number[]'::regtype
+ WHERE attname = 'identity_1' AND attrelid IN (SELECT relid FROM pg_partition_tree('d_by_k_queue'));
+DELETE FROM d WHERE id = 1;
+INSERT INTO d VALUES (8, '{8}', 1);
+SELECT found('SELECT * FROM d WHERE k = 1');
+SELECT pending FROM index_table.queue WHERE index_table = 'd_by_k'::regclass;
+CALL index_table.drain();
+SELECT pending FROM index_table.queue WHERE index_table = 'd_by_k'::regclass;
+INSERT INTO recomputation VALUES ('d_by_k', 'b.k, p.partition_id, b.id, b.ids', 'd AS b');
+SELECT * FROM differences();
+DROP TABLE d;
 DROP SCHEMA queue_columns CASCADE;

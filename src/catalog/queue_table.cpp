@@ -25,6 +25,16 @@ bool HasType(TupleDesc descriptor, AttrNumber attno, Oid type) {
     return !att->attisdropped && att->atttypid == type;
 }
 
+// Whether a column has arrays of an identity column's values. Queues that 0.1.0 made have arrays of
+// domains.
+bool HoldsValues(TupleDesc descriptor, AttrNumber attno, Oid type) {
+    Form_pg_attribute att = TupleDescAttr(descriptor, attno - 1);
+    if (att->attisdropped)
+        return false;
+    Oid element = get_element_type(att->atttypid);
+    return element == type || element == QueuedType(type);
+}
+
 // Whether a relation has the columns of a queue, or of a part of one.
 bool HasColumns(TupleDesc descriptor, const IndexTable *table) {
     constexpr Oid kTypes[] = {INT2OID, TIMESTAMPTZOID, INT4OID,       BYTEAOID,
@@ -35,8 +45,7 @@ bool HasColumns(TupleDesc descriptor, const IndexTable *table) {
         if (!HasType(descriptor, attno, kTypes[attno - 1]))
             return false;
     for (int i = 0; i < table->identity_count; i++)
-        if (!HasType(descriptor, kPackIdentity + i,
-                     get_array_type(table->types[table->identity[i].position])))
+        if (!HoldsValues(descriptor, kPackIdentity + i, table->types[table->identity[i].position]))
             return false;
     return true;
 }
@@ -52,6 +61,10 @@ bool IsFit(Oid relid, char kind, const IndexTable *table) {
                 (kind != RELKIND_RELATION || rel->rd_rel->relam == HEAP_TABLE_AM_OID);
     relation_close(rel, AccessShareLock);
     return fits;
+}
+
+Oid ElementType(Oid queue, AttrNumber attno) {
+    return get_element_type(get_atttype(queue, attno));
 }
 
 const Queue *Load(const IndexTable *table) {
@@ -73,7 +86,7 @@ const Queue *Load(const IndexTable *table) {
         MemoryContextAllocZero(context, sizeof(QueueColumn) * table->identity_count));
     for (int i = 0; i < table->identity_count; i++) {
         QueueColumn *column = &queue->identity[i];
-        column->type = table->types[table->identity[i].position];
+        column->type = ElementType(table->queue, kPackIdentity + i);
         get_typlenbyvalalign(column->type, &column->length, &column->by_value, &column->align);
     }
     // Known before it is read: what changes while it is read outdates it.
@@ -103,6 +116,11 @@ void DeleteEmptied(Oid part) {
 }
 
 } // namespace
+
+Oid QueuedType(Oid type) {
+    Oid base = getBaseType(type);
+    return OidIsValid(get_array_type(base)) ? base : type;
+}
 
 const Queue *FindQueue(const IndexTable *table) {
     if (!OidIsValid(table->queue))

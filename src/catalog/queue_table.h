@@ -22,7 +22,7 @@ constexpr AttrNumber kPackIdentity = 8; // the first array
 constexpr int kQueueParts = 2;
 
 struct QueueColumn {
-    Oid type; // of an element
+    Oid type; // of an element, as the queue stores it
     int16 length;
     bool by_value;
     char align;
@@ -37,6 +37,10 @@ struct Queue {
     int identity_count;
     QueueColumn *identity;
 };
+
+// What a queue that is made has arrays of for values of a type: of a domain that below it, since
+// PostgreSQL does not alter a domain of which tables have arrays.
+Oid QueuedType(Oid type);
 
 // Null where an index table has no queue, or what it has is not one. Cached; valid memory until the
 // transaction ends.

@@ -17,7 +17,8 @@ char *ColumnList(const IndexTable *table) {
     for (int i = 0; i < table->identity_count; i++) {
         Form_pg_attribute att =
             TupleDescAttr(RelationGetDescr(base), table->identity[i].base_attno - 1);
-        appendStringInfo(&sql, ", identity_%d %s[]", i + 1, QualifiedTypeName(att->atttypid));
+        appendStringInfo(&sql, ", identity_%d %s[]", i + 1,
+                         QualifiedTypeName(QueuedType(att->atttypid)));
         if (OidIsValid(att->attcollation))
             appendStringInfo(&sql, " COLLATE %s", generate_collation_name(att->attcollation));
         if (!OidIsValid(get_array_type(att->atttypid)))

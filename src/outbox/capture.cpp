@@ -126,7 +126,8 @@ Oid CreateQueue(Relation rel, List *attnos) {
                      quote_qualified_identifier(get_namespace_name(schema), name), kNumbersAtOnce);
     for (int i = 0; i < list_length(attnos); i++) {
         Form_pg_attribute att = TupleDescAttr(RelationGetDescr(rel), list_nth_int(attnos, i) - 1);
-        appendStringInfo(&sql, ", identity_%d %s[]", i + 1, QualifiedTypeName(att->atttypid));
+        appendStringInfo(&sql, ", identity_%d %s[]", i + 1,
+                         QualifiedTypeName(QueuedType(att->atttypid)));
         if (OidIsValid(att->attcollation))
             appendStringInfo(&sql, " COLLATE %s", generate_collation_name(att->attcollation));
     }

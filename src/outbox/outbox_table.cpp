@@ -67,8 +67,11 @@ const Outbox *Load(Relation rel, Oid root, Oid queue_oid) {
         column->attno =
             get_attnum(RelationGetRelid(rel), static_cast<const char *>(list_nth(names, i)));
         column->type = get_element_type(TupleDescAttr(stored, kQueueIdentity - 1 + i)->atttypid);
-        if (column->attno <= 0 ||
-            TupleDescAttr(RelationGetDescr(rel), column->attno - 1)->atttypid != column->type)
+        if (column->attno <= 0)
+            RaiseUnfit(root, queue_oid);
+        Oid type = TupleDescAttr(RelationGetDescr(rel), column->attno - 1)->atttypid;
+        // Queues that 0.1.0 made have arrays of domains.
+        if (column->type != type && column->type != QueuedType(type))
             RaiseUnfit(root, queue_oid);
         get_typlenbyvalalign(column->type, &column->length, &column->by_value, &column->align);
         source->max_attno = Max(source->max_attno, column->attno);
