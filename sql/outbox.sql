@@ -387,6 +387,16 @@ SELECT index_table.capture('children_outbox');
 \echo :SQLSTATE
 SELECT index_table.capture('pg_class');
 \echo :SQLSTATE
+CREATE TYPE of_this AS (id int, v text);
+CREATE TABLE typed OF of_this (PRIMARY KEY (id));
+SELECT index_table.capture('typed');
+\echo :SQLSTATE
+ALTER TABLE typed NOT OF;
+SELECT index_table.capture('typed');
+ALTER TABLE typed OF of_this;
+\echo :SQLSTATE
+SELECT index_table.release('typed');
+DROP TABLE typed;
 CREATE VIEW v AS SELECT 1 AS id;
 SELECT index_table.capture('v');
 \echo :SQLSTATE

@@ -194,6 +194,16 @@ INSERT INTO recomputation VALUES
     ('kinds_by_cs', 'e.c, p.partition_id, b.id', 'kinds AS b CROSS JOIN LATERAL (SELECT DISTINCT e::price AS c FROM unnest(b.cs) AS e) AS e'),
     ('kinds_by_w', 'b.w, p.partition_id, b.id', 'kinds AS b');
 SELECT * FROM differences();
+-- Columns that a type gets while values of it are queued, and known to sessions.
+SELECT add_kinds(51, 60);
+ALTER TYPE place ADD ATTRIBUTE more int;
+SELECT found('SELECT id FROM kinds WHERE w = ROW(57, 57, NULL)::place');
+ALTER TYPE place ADD ATTRIBUTE m money;
+INSERT INTO kinds (id, w) VALUES (61, '(61,61,,)');
+SELECT found('SELECT id FROM kinds WHERE w = ''(57,57,,)''::place');
+SELECT found('SELECT id FROM kinds WHERE w = ''(61,61,,)''::place');
+CALL index_table.drain();
+SELECT * FROM differences();
 DROP TABLE kinds;
 DELETE FROM recomputation;
 

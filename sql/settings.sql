@@ -19,7 +19,7 @@ INSERT INTO t SELECT i, 'k' || i % 3, '2020-01-01 00:00+00'::timestamptz + i * i
 INSERT INTO t VALUES (100, 'k1', '2021-01-01 00:00+00', 0.3), (101, 'k1', '2021-01-01 00:00+00', 0.1::float8 + 0.2);
 
 -- A definition goes through text, here under settings in which that text would be read as another
--- value, or as none: SQL prints IST, which is another zone, too.
+-- value, or as none: before 18, IST, which SQL prints, is another zone.
 CREATE PROCEDURE odd_settings() LANGUAGE plpgsql AS $$
 BEGIN
     SET datestyle = 'SQL';
@@ -58,12 +58,10 @@ RESET index_table.enable_scan;
 SELECT index_table.ddl('below') AS below, index_table.ddl('but_for') AS but_for \gset
 DELETE FROM recomputation WHERE index_table <> 'since'::regclass;
 SELECT index_table.drop('below'), index_table.drop('but_for');
-SET standard_conforming_strings = off;
 SET array_nulls = on;
 :below;
 :but_for;
 SET array_nulls = off;
-RESET standard_conforming_strings;
 INSERT INTO recomputation VALUES
     ('below', 'x < ''0.30000000000000004''::float8, k, partition_id, id', 't b', $$ x < '0.30000000000000004'::float8 $$),
     ('but_for', 'k, ts, partition_id, id', 't b', $$ a <> ARRAY[NULL, 5] $$);
@@ -90,11 +88,13 @@ SELECT index_table.repair('plain_by_k');
 -- A page goes on after the one before, and in other sessions as well.
 SELECT index_table.create('t', 'ts', name => 'by_ts');
 SELECT index_table.create('t', 'x', name => 'by_x');
+SELECT index_table.create('t', 'ts, x', name => 'twice');
 CREATE TYPE listed AS (a int[], b interval);
 CREATE TABLE lists (id int PRIMARY KEY, l listed);
 INSERT INTO lists SELECT i, (ARRAY[NULL, i], - i * interval '1 day 2 hours')::listed FROM generate_series(1, 9) AS i;
 SELECT index_table.create('lists', 'l', name => 'by_l');
-INSERT INTO recomputation VALUES ('by_ts', 'ts, partition_id, id', 't b'), ('by_x', 'x, partition_id, id', 't b'), ('by_l', 'l, partition_id, id', 'lists b');
+INSERT INTO recomputation VALUES ('by_ts', 'ts, partition_id, id', 't b'), ('by_x', 'x, partition_id, id', 't b'), ('by_l', 'l, partition_id, id', 'lists b'),
+    ('twice', 'ts, x, partition_id, id', 't b');
 CREATE FUNCTION pages(base anyelement, index_table regclass, OUT pages bigint, OUT count bigint, OUT distinct_count bigint) LANGUAGE plpgsql AS $$
 DECLARE
     token text;
@@ -115,11 +115,15 @@ SELECT * FROM pages(NULL::t, 'by_x');
 SELECT * FROM pages(NULL::lists, 'by_l');
 SELECT count(*) FROM t;
 SELECT count(*) FROM lists;
+SELECT max(next) AS keyed FROM index_table.page(NULL::t, 'but_for', 1, NULL, 'k1') \gset
+SELECT max(next) AS timed FROM index_table.page(NULL::t, 'twice', 1, NULL, timestamptz '2021-01-01 00:00+00') \gset
 SELECT max(next) AS token FROM index_table.page(NULL::t, 'by_ts', 10, NULL) \gset
 RESET ALL;
 SET client_min_messages = warning;
 SET search_path = settings;
 SELECT array_agg((entity).id) FROM index_table.page(NULL::t, 'by_ts', 3, :'token');
+SELECT count(*) > 0 AS goes_on FROM index_table.page(NULL::t, 'but_for', 3, :'keyed', 'k1');
+SELECT (entity).id FROM index_table.page(NULL::t, 'twice', 3, :'timed', timestamptz '2021-01-01 00:00+00');
 
 SELECT * FROM differences();
 DROP SCHEMA settings CASCADE;

@@ -110,12 +110,13 @@ void EnterLeaf(SharedLeaf *leaf) {
 
 // The view reads locks and reports one after the other, and where ANALYZE or the building of an
 // index has just ended there is no report: a lock of the phase's number says how far it has come.
-// Nobody waits for such a lock.
+// Nobody waits for such a lock. It is another object's than the build's own, which the view of
+// 0.1.0 takes for a build whatever its part is.
 void MarkReached(Progress *progress, Phase phase) {
     uint16 part = static_cast<uint16>(phase);
     if (progress->reached & (1u << part))
         return;
-    LockDatabaseObject(ExtensionRelation("definition"), progress->base, part, AccessShareLock);
+    LockDatabaseObject(ExtensionRelation("partition"), progress->base, part, AccessShareLock);
     progress->reached |= 1u << part;
 }
 
@@ -206,7 +207,7 @@ void EndProgress(Progress *progress) {
     UnlockDatabaseObject(ExtensionRelation("definition"), progress->base, 0, progress->mode);
     for (uint16 part = 1; part <= static_cast<uint16>(kLastPhase); part++)
         if (progress->reached & (1u << part))
-            UnlockDatabaseObject(ExtensionRelation("definition"), progress->base, part,
+            UnlockDatabaseObject(ExtensionRelation("partition"), progress->base, part,
                                  AccessShareLock);
     pgstat_progress_end_command();
     if (progress->segment)

@@ -3,8 +3,8 @@
 // It travels through PostgreSQL's own facility: the backend reports a CREATE INDEX command (so that
 // pg_stat_progress_create_index shows it too), marked as ours in parameters that CREATE INDEX does
 // not use. A lock on the object (index_table.definition, base table) tells which session works on
-// which base table, and lets one build run at a time; locks on its parts, numbered as phases are,
-// tell which of them it has reached.
+// which base table, and lets one build run at a time; locks on (index_table.partition, base table,
+// phase) tell which phases it has reached.
 #pragma once
 
 #include "pg.h"

@@ -24,6 +24,13 @@ void UseLosslessText() {
         SetForQuery("array_nulls", "on");
 }
 
+void UseCanonicalText() {
+    UseLosslessText();
+    SetForQuery("timezone", "UTC");
+    SetForQuery("bytea_output", "hex");
+    SetForQuery("lc_monetary", "C");
+}
+
 void RunStatement(const char *sql, uint64 *count) {
     Assert(IsTransactionState());
     if (SPI_connect() != SPI_OK_CONNECT)

@@ -13,6 +13,9 @@ int SecureSearchPath();
 // settings are, until the caller's AtEOXact_GUC() ends the level that it has begun.
 void UseLosslessText();
 
+// The same, and values that are equal byte by byte have one text in all sessions.
+void UseCanonicalText();
+
 // Among the options of a cursor: its query is planned as without index tables, as one must be that
 // takes their place, or says what they should hold. A bit that PostgreSQL has no use for.
 constexpr int kPlanNatively = 1 << 30;

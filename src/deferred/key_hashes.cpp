@@ -28,14 +28,26 @@ Oid Equality(Oid family, Oid left, Oid right) {
     return get_opfamily_member(family, left, right, BTEqualStrategyNumber);
 }
 
-// The function that hashes what an operator finds equal. That of composite types, arrays, and
-// ranges belongs to all of them, whether what they contain has one or not; the type cache knows.
+// Whether a type is composite, or made of such ones. Their columns come and go while tables have
+// values of them, and the hash of a value changes.
+bool ContainsComposite(Oid type) {
+    type = getBaseType(type);
+    Oid element = get_element_type(type);
+    if (!OidIsValid(element) && type_is_range(type))
+        element = get_range_subtype(type);
+    if (!OidIsValid(element) && type_is_multirange(type))
+        element = get_multirange_range(type);
+    return OidIsValid(element) ? ContainsComposite(element) : type_is_rowtype(type);
+}
+
+// The function that hashes what an operator finds equal. That of arrays and ranges belongs to all
+// of them, whether what they contain has one or not; the type cache knows.
 bool FindHashFunction(Oid equality, Oid type, RegProcedure *procedure) {
     RegProcedure right;
-    if (!OidIsValid(equality) || !get_op_hash_functions(equality, procedure, &right))
+    if (!OidIsValid(equality) || !get_op_hash_functions(equality, procedure, &right) ||
+        ContainsComposite(type))
         return false;
     switch (*procedure) {
-    case F_HASH_RECORD:
     case F_HASH_ARRAY:
     case F_HASH_RANGE:
     case F_HASH_MULTIRANGE:
@@ -95,23 +107,6 @@ bool FindHashOf(const KeyHasher *hasher, Oid type, FmgrInfo *hash) {
         return false;
     fmgr_info(right, hash);
     return true;
-}
-
-bool CanHash(const KeyHasher *hasher, Datum value) {
-    if (hasher->procedure != F_HASH_RECORD)
-        return true;
-    HeapTupleHeader record = DatumGetHeapTupleHeader(value);
-    TupleDesc descriptor =
-        lookup_rowtype_tupdesc(HeapTupleHeaderGetTypeId(record), HeapTupleHeaderGetTypMod(record));
-    bool can_hash = true;
-    for (int i = 0; i < descriptor->natts; i++) {
-        Form_pg_attribute att = TupleDescAttr(descriptor, i);
-        can_hash = can_hash &&
-                   (att->attisdropped ||
-                    OidIsValid(lookup_type_cache(att->atttypid, TYPECACHE_HASH_PROC)->hash_proc));
-    }
-    ReleaseTupleDesc(descriptor);
-    return can_hash;
 }
 
 bytea *PackHashes(const KeyHasher *hasher, uint32 *hashes, uint16 *places, int count) {

@@ -29,9 +29,6 @@ uint32 HashKey(KeyHasher *hasher, Datum value, bool isnull);
 // The function that hashes values of another type so that those equal to a key have its hash; false
 // where there is none.
 bool FindHashOf(const KeyHasher *hasher, Oid type, FmgrInfo *hash);
-// Whether a value that keys are compared with can be hashed as they are: a record may have columns
-// that theirs does not.
-bool CanHash(const KeyHasher *hasher, Datum value);
 
 // The hashes of a pack, in order, each with the place of an identity that it belongs to. As stored:
 // the stamp, the count, the hashes, the places.

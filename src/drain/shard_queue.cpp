@@ -283,6 +283,7 @@ QueuedRow *ReadRows(const ShardQueue *queue, const char *const *identities, int 
 char *IdentityText(const ShardQueue *queue, const QueuedRow &row) {
     Datum *texts = palloc_array(Datum, queue->identity_count);
     int level = BeginTransmission();
+    UseCanonicalText(); // what is noted is found again by other sessions
     for (int i = 0; i < queue->identity_count; i++) {
         Oid output;
         bool is_varlena;

@@ -325,16 +325,13 @@ bool AddWanted(EntrySource *source, const ScanKeyData &key, WantedKeys *wanted) 
         hash = &other;
     }
     auto add = [&](Datum value) {
-        if (!CanHash(hasher, value)) {
-            wanted->count = 0;
-            return false;
-        }
         wanted->hashes[wanted->count++] =
             DatumGetUInt32(FunctionCall1Coll(hash, hasher->collation, value));
-        return true;
     };
-    if (!(key.sk_flags & SK_SEARCHARRAY))
-        return add(key.sk_argument);
+    if (!(key.sk_flags & SK_SEARCHARRAY)) {
+        add(key.sk_argument);
+        return true;
+    }
     ArrayType *array = DatumGetArrayTypeP(key.sk_argument);
     int16 length;
     bool by_value;
@@ -346,8 +343,8 @@ bool AddWanted(EntrySource *source, const ScanKeyData &key, WantedKeys *wanted) 
     deconstruct_array(array, ARR_ELEMTYPE(array), length, by_value, align, &values, &nulls, &count);
     wanted->hashes = palloc_array(uint32, Max(1, count));
     for (int i = 0; i < count; i++)
-        if (!nulls[i] && !add(values[i]))
-            return false;
+        if (!nulls[i])
+            add(values[i]);
     return true;
 }
 

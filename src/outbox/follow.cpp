@@ -158,6 +158,8 @@ void RefuseAlterOfOutboxTable(const AlterTableStmt *statement, Oid relid) {
                                lfirst_oid(source));
         if (command->subtype == AT_SetUnLogged && sources != NIL)
             RaiseHasOutbox("make the table unlogged", linitial_oid(sources));
+        if (command->subtype == AT_AddOf && sources != NIL)
+            RaiseHasOutbox("make the table one of a type", linitial_oid(sources));
     }
 }
 

@@ -52,7 +52,7 @@ Node *MakeCast(Const *constant, Oid to) {
     return reinterpret_cast<Node *>(literal);
 }
 
-// Whether to read a value of a type may run what a domain checks.
+// Whether to make a value of a type may run what a domain checks.
 bool MayContainDomain(Oid type) {
     char kind = get_typtype(type);
     return type >= FirstNormalObjectId && kind != TYPTYPE_ENUM &&
@@ -112,7 +112,7 @@ Datum CastKeyValue(Oid table, Datum value, Oid from, Oid type, const char *colum
                         errmsg("cannot cast type %s to %s for key column \"%s\"",
                                format_type_be(from), format_type_be(type), column),
                         errhint("Pass text, or a value of the column's type.")));
-    if (from != TEXTOID || !MayContainDomain(to))
+    if (!MayContainDomain(to) || CallsUsersFunction(cast, nullptr))
         return Evaluate(cast, to, type, column, isnull);
     OwnerContext owner = EnterOwner(RelationOwner(table));
     Datum result = Evaluate(cast, to, type, column, isnull);

@@ -86,7 +86,7 @@ uint64 Seal(const IndexTable *table, const KeyValues &key, const char *bytes, in
 
 char *MakeToken(const IndexTable *table, const KeyValues &key, const Position &position) {
     int level = SecureSearchPath();
-    UseLosslessText();
+    UseCanonicalText();
     StringInfoData bytes;
     initStringInfo(&bytes);
     for (int i = 0; i < position.count; i++)
@@ -114,7 +114,7 @@ char *MakeToken(const IndexTable *table, const KeyValues &key, const Position &p
 void ReadToken(const IndexTable *table, const KeyValues &key, const char *token,
                Position *position) {
     OwnerContext owner = EnterOwner(RelationOwner(table->relid));
-    UseLosslessText();
+    UseCanonicalText();
     int room = pg_b64_dec_len(strlen(token));
     StringInfoData bytes;
     initStringInfo(&bytes);

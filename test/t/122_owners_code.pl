@@ -138,9 +138,9 @@ CREATE CAST (text AS hers.colour) WITH FUNCTION hers.cast(text) AS IMPLICIT;
 CREATE CAST (int AS hers.colour) WITH FUNCTION hers.cast(int) AS ASSIGNMENT;
 CREATE FUNCTION hers.part(int) RETURNS int IMMUTABLE LANGUAGE plpgsql AS $$ BEGIN PERFORM hers.ran('partition'); RETURN $1; END $$;
 CREATE TYPE hers.pair AS (name hers.checked_text, number int);
-CREATE TABLE r (id int PRIMARY KEY, name hers.checked_text, pair hers.pair, colour hers.colour);
-INSERT INTO r SELECT i, 'Name' || i, ROW(('Name' || i)::hers.checked_text, i)::hers.pair, 'red' FROM generate_series(1, 9) AS i;
-SELECT index_table.create('r', 'name'), index_table.create('r', 'pair'), index_table.create('r', 'colour');
+CREATE TABLE r (id int PRIMARY KEY, name hers.checked_text, pair hers.pair, colour hers.colour, names hers.checked_text[]);
+INSERT INTO r SELECT i, 'Name' || i, ROW(('Name' || i)::hers.checked_text, i)::hers.pair, 'red', ARRAY['Name' || i] FROM generate_series(1, 9) AS i;
+SELECT index_table.create('r', 'name'), index_table.create('r', 'pair'), index_table.create('r', 'colour'), index_table.create('r', 'names, name', name => 'r_by_names');
 CREATE TABLE routed (id int, name hers.checked_text) PARTITION BY HASH (hers.part(id));
 CREATE TABLE routed_0 PARTITION OF routed FOR VALUES WITH (MODULUS 1, REMAINDER 0);
 CREATE TABLE listed (colour hers.colour) PARTITION BY LIST (colour);
@@ -149,6 +149,9 @@ as_another('values that are read', q{
 SELECT index_table.lookup('r_by_name', 'Name1'), index_table.lookup('r_by_pair', '(Name1,1)'), index_table.lookup('r_by_colour', 'red');
 SELECT index_table.fetch(NULL::r, 'r_by_name', 'Name1'), index_table.fetch(NULL::r, 'r_by_pair', '(Name1,1)'), index_table.fetch(NULL::r, 'r_by_colour', 'red');
 SELECT index_table.shards('r_by_name', 'Name1'), index_table.shard_of('routed', 1), index_table.shard_of('listed', 'red')});
+as_another('values of other types that are read', q{
+SELECT index_table.lookup('r_by_pair', '(Name1,1)'::varchar), index_table.lookup('r_by_pair', '(Name1,1)'::name), index_table.fetch(NULL::r, 'r_by_pair', '(Name1,1)'::varchar);
+SELECT index_table.lookup('r_by_names', ARRAY['Name1'], 'Name1'), index_table.lookup('r_by_names', '{Name1}'::varchar)});
 as_another("a page after another by $_", "SELECT index_table.page(NULL::r, 'r_by_$_', 2, (SELECT max(next) FROM index_table.page(NULL::r, 'r_by_$_', 2, NULL)))") foreach 'name', 'pair', 'colour';
 is($node->safe_psql('postgres', "SELECT string_agg((r.r).id::text, ' ') FROM index_table.page(NULL::r, 'r_by_pair', 2, (SELECT max(next) FROM index_table.page(NULL::r, 'r_by_pair', 2, NULL))) AS r (r, next)"), '3 4', 'a page goes on');
 is($node->safe_psql('postgres', "SELECT count(*) FROM index_table.lookup('r_by_colour', 'red')"), '9', 'text is no argument of a cast');

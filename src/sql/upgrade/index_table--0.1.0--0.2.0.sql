@@ -170,12 +170,12 @@ CREATE OR REPLACE VIEW index_table.progress AS
       FROM (SELECT k.pid, k.database, k.objid, max(k.objsubid) AS reached
               FROM pg_catalog.pg_locks k
              WHERE k.locktype = 'object' AND k.granted
-               AND k.classid = 'index_table.definition'::pg_catalog.regclass
+               AND k.classid IN ('index_table.definition'::pg_catalog.regclass, 'index_table.partition'::pg_catalog.regclass)
                AND k.database = (SELECT d.oid FROM pg_catalog.pg_database d
                                   WHERE d.datname = pg_catalog.current_database())
                AND k.pid IS NOT NULL
              GROUP BY k.pid, k.database, k.objid
-            HAVING min(k.objsubid) = 0) l
+            HAVING bool_or(k.classid = 'index_table.definition'::pg_catalog.regclass)) l
       LEFT JOIN pg_catalog.pg_stat_get_progress_info('CREATE INDEX') p
              ON p.pid = l.pid AND p.datid = l.database
     UNION ALL
