@@ -3,7 +3,8 @@
 //
 // What a pack has of them begins with a stamp of all that a hash rests on: this server, the index
 // table, the type, its hash function and collation. Packs with another one, restored or from before
-// ALTER TYPE, tell nothing, and all of their rows are looked at.
+// ALTER TYPE, tell nothing, and all of their rows are looked at. So it is with packs without
+// hashes: of keys whose type has no hash function, or is composite or made of such.
 #pragma once
 
 #include "catalog/public.h"
@@ -14,7 +15,7 @@ struct KeyHasher {
     CachedRelation cached;
     uint64 table_serial;
     uint64 stamp;
-    bool is_usable; // the type can be hashed
+    bool is_usable; // values have hashes that last
     Oid family;     // of operators, those of the index table
     Oid input;      // type
     Oid procedure;

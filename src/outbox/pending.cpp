@@ -97,9 +97,9 @@ char *PendingQuery(Oid source, Oid queue, bool with_rows) {
     return sql.data;
 }
 
-// Who rewrites the table with no regard to snapshots, as pg_repack does, leaves older
-// ones no row of it, and its lock may have been waited for: rows are read under a snapshot that is
-// newer than the lock, where the transaction has not one for all. False where it has.
+// Who rewrites the table with no regard to snapshots, as pg_repack does, leaves older ones no row
+// of it, and its lock may have been waited for: rows are read under a snapshot that is newer than
+// the lock, where the transaction has not one for all. False where it has.
 bool RenewSnapshot(Oid source) {
     find_all_inheritors(source, AccessShareLock, nullptr);
     if (IsolationUsesXactSnapshot())
