@@ -84,12 +84,13 @@ write_results() {
             echo '| what | unit | native | unpartitioned | index table | against native | where it loses |'
             echo '|---|---|---|---|---|---|---|'
             awk -F '\t' -v OFS=' | ' '{
+                native = $3 + 0; ours = $5 + 0 # numbers: what sub() has changed is text, and compared as such
                 for (i = 3; i <= 5; i++) sub(/\.00$/, "", $i)
                 verdict = "same"
-                if ($3 > 0 && $5 > 0 && $5 < 50 * $3) {
-                    if ($3 / $5 >= 1.1) verdict = sprintf($3 / $5 >= 10 ? "**%d times less**" : "**%.1f times less**", $3 / $5)
-                    else if ($5 / $3 >= 1.1) verdict = sprintf($5 / $3 >= 10 ? "*%d times more*" : "*%.1f times more*", $5 / $3)
-                } else verdict = $5 > 0 ? "*natively next to nothing*" : "nothing"
+                if (native > 0 && ours > 0 && ours < 50 * native) {
+                    if (native / ours >= 1.1) verdict = sprintf(native / ours >= 10 ? "**%d times less**" : "**%.1f times less**", native / ours)
+                    else if (ours / native >= 1.1) verdict = sprintf(ours / native >= 10 ? "*%d times more*" : "*%.1f times more*", ours / native)
+                } else verdict = ours > 0 ? "*natively next to nothing*" : "nothing"
                 print "| " $1, $2, $3, $4, $5, verdict, (verdict ~ /more|natively/ ? $6 : "") " |"
             }' "$directory/headlines"
         fi
