@@ -287,6 +287,7 @@ void OnSubTransactionEnd(SubXactEvent event, SubTransactionId, SubTransactionId,
     int level = GetCurrentTransactionNestLevel();
     AtEOSubXactChangeBuffers(commits, level);
     AtEOSubXactSpeculation(commits, level);
+    AtEOSubXactRechecks(commits, level);
     AtEOSubXactCommands(commits, level);
     AtEOSubXactSnapshotChecks(commits, level);
     AtEOSubXactConnections(commits, level);

@@ -218,7 +218,8 @@ Verdict InsertAllSpeculatively(ConflictNode *self, List *entries) {
             InsertSpeculatively(self->speculative, wanted->table, wanted->entry))
             continue;
         TupleTableSlot *stored = FindConflict(self->speculative, wanted->table, wanted->entry);
-        if (stored && IsOwnSpeculative(self->speculative, stored)) {
+        if (stored ? IsOwnSpeculative(self->speculative, stored)
+                   : ConflictsOtherwise(self->speculative, wanted->table, wanted->entry)) {
             left = wanted->table;
             TakeBackEntries(self->speculative, left);
             continue;
@@ -425,7 +426,7 @@ void Start(ConflictNode *self) {
     EState *estate = self->modify->ps.state;
     MemoryContext caller = MemoryContextSwitchTo(estate->es_query_cxt);
     self->context = CreateExprContext(estate);
-    self->speculative = BeginSpeculation(self->tables, estate->es_output_cid);
+    self->speculative = BeginSpeculation(self->tables, estate->es_output_cid, self->has_target);
     if (self->globals != NIL) {
         const auto *plan = reinterpret_cast<ModifyTable *>(self->modify->ps.plan);
         self->global_conflicts =

@@ -131,6 +131,8 @@ void RouteByRow(ConflictUpdate *self, UpdatedLeaf *leaf, Relation rel) {
     MemoryContext caller = MemoryContextSwitchTo(self->estate->es_query_cxt);
     leaf->relinfo = RouteTo(self, rel, ExistingInTarget(leaf));
     MemoryContextSwitchTo(caller);
+    // ModifyTable thinks that it inserts, no more.
+    CheckCmdReplicaIdentity(rel, CMD_UPDATE);
 }
 
 // --- Locking -------------------------------------------------------------------

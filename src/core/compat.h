@@ -219,16 +219,16 @@ inline TM_Result DeleteTuple(Relation rel, ItemPointer tid, CommandId cid,
 }
 
 // Whether a row to be inserted conflicts with none of the relation's unique and exclusion
-// constraints; else `conflict` is where the row is that it conflicts with. Waits for transactions
-// that have yet to decide.
+// constraints, those of `arbiters` where that is not NIL; else `conflict` is where the row is that
+// it conflicts with. Waits for transactions that have yet to decide.
 inline bool CheckIndexConstraints(ResultRelInfo *relinfo, TupleTableSlot *slot, EState *estate,
-                                  ItemPointer conflict) {
+                                  ItemPointer conflict, List *arbiters = NIL) {
 #if PG_VERSION_NUM >= 180000
     ItemPointerData none;
     ItemPointerSetInvalid(&none);
-    return ExecCheckIndexConstraints(relinfo, slot, estate, conflict, &none, NIL);
+    return ExecCheckIndexConstraints(relinfo, slot, estate, conflict, &none, arbiters);
 #else
-    return ExecCheckIndexConstraints(relinfo, slot, estate, conflict, NIL);
+    return ExecCheckIndexConstraints(relinfo, slot, estate, conflict, arbiters);
 #endif
 }
 

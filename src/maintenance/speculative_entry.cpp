@@ -11,6 +11,8 @@ struct SpeculativeTarget {
     Relation rel;
     EState *estate;
     ResultRelInfo *relinfo;
+    List *arbiters;    // indexes that decide; NIL: all of constraints
+    bool is_transient; // speculative entries are taken back before rows are captured
     TupleTableSlot *slot;
     TupleTableSlot *found;
 };
@@ -19,6 +21,7 @@ struct SpeculativeEntry {
     int table;
     SpeculativeTarget *target;
     ItemPointerData tid;
+    int removed_at; // of a transient one: the nest level at which it was taken back; 0: not yet
 };
 
 struct SpeculativeTable {
@@ -28,9 +31,9 @@ struct SpeculativeTable {
     const AttrNumber *attnos;    // by position
     Datum *values;               // by attribute number
     bool *nulls;
-    bool is_transient; // speculative entries are taken back before rows are captured
-    List *transient;   // those of rows that were inserted
-    int removed_at;    // the nest level at which that was done; 0: not yet
+    List *transient;   // entries, those of rows that were inserted
+    int removed_count; // the first ones, which have been taken back
+    int removed_at;    // the highest nest level at which one was; 0: none
 };
 
 // In place of a table: rows whose updates were captured before their triggers fired; entries whose
@@ -52,9 +55,11 @@ struct SpeculativePage {
 
 struct SpeculativeEntries {
     SpeculativeEntries *outer;
-    MemoryContext memory; // as long as the transaction, if need be
+    MemoryContext memory;
     int nest_level;
     CommandId command;
+    CommandId written; // with which entries were last written: their toasted parts have it
+    bool has_target;
     int table_count;
     SpeculativeTable *tables;
     HTAB *pages;   // SpeculativePage; null: none yet
@@ -87,6 +92,23 @@ bool FiresOnInsertion(Relation rel) {
     return rel->trigdesc && rel->trigdesc->trig_insert_after_row;
 }
 
+// The indexes that keep the key unique: owners may have added others.
+List *ListKeyIndexes(const ResultRelInfo *relinfo, const IndexTable *table) {
+    List *indexes = NIL;
+    for (Relation index : std::span(relinfo->ri_IndexRelationDescs, relinfo->ri_NumIndices)) {
+        bool is_key = index->rd_index->indisunique &&
+                      index->rd_index->indnkeyatts == table->key.count &&
+                      RelationGetIndexPredicate(index) == NIL;
+        for (int i = 0; is_key && i < table->key.count; i++)
+            is_key = index->rd_index->indkey.values[i] == i + 1 &&
+                     index->rd_opfamily[i] == get_opclass_family(table->key.columns[i].opclass) &&
+                     index->rd_indcollation[i] == table->key.columns[i].collation;
+        if (is_key)
+            indexes = lappend_oid(indexes, RelationGetRelid(index));
+    }
+    return indexes;
+}
+
 void OpenTable(SpeculativeEntries *speculative, SpeculativeTable *self) {
     MemoryContext caller = MemoryContextSwitchTo(speculative->memory);
     Relation root = table_open(self->table->relid, RowExclusiveLock);
@@ -96,7 +118,6 @@ void OpenTable(SpeculativeEntries *speculative, SpeculativeTable *self) {
     self->values = static_cast<Datum *>(palloc0(sizeof(Datum) * natts));
     self->nulls = static_cast<bool *>(palloc(natts));
     memset(self->nulls, true, natts);
-    self->is_transient = FiresOnInsertion(root);
     self->targets = palloc0_array(SpeculativeTarget *, Max(1, self->storage.count));
     MemoryContextSwitchTo(caller);
 }
@@ -109,7 +130,9 @@ SpeculativeTarget *OpenTarget(SpeculativeEntries *speculative, SpeculativeTable 
     target->relinfo = OpenForExecutor(target->estate, rel, true);
     target->slot = table_slot_create(rel, &target->estate->es_tupleTable);
     target->found = table_slot_create(rel, &target->estate->es_tupleTable);
-    self->is_transient = self->is_transient || FiresOnInsertion(rel);
+    target->is_transient = FiresOnInsertion(rel);
+    if (speculative->has_target)
+        target->arbiters = ListKeyIndexes(target->relinfo, self->table);
     MemoryContextSwitchTo(caller);
     return target;
 }
@@ -132,7 +155,7 @@ SpeculativeTarget *TargetOf(SpeculativeTable *self, const TupleTableSlot *entry)
 // Deletes a stored entry, without triggers. One that is gone stays so.
 void Remove(const SpeculativeEntries *speculative, SpeculativeTarget *target, ItemPointer tid) {
     // A command cannot delete what it has inserted.
-    if (GetCurrentCommandId(true) <= speculative->command)
+    if (GetCurrentCommandId(true) <= Max(speculative->command, speculative->written))
         CommandCounterIncrement();
     TM_FailureData failure;
     compat::DeleteTuple(target->rel, tid, GetCurrentCommandId(true), &failure);
@@ -173,14 +196,43 @@ void RememberRow(SpeculativeEntries *speculative, int table, Oid leaf, ItemPoint
 }
 
 void RemoveTransient(const SpeculativeEntries *speculative, SpeculativeTable *self) {
-    if (self->removed_at > 0)
+    for (; self->removed_count < list_length(self->transient); self->removed_count++) {
+        SpeculativeEntry *inserted =
+            static_cast<SpeculativeEntry *>(list_nth(self->transient, self->removed_count));
+        if (inserted->removed_at > 0)
+            continue;
+        inserted->removed_at = self->removed_at = GetCurrentTransactionNestLevel();
+        Remove(speculative, inserted->target, &inserted->tid);
+    }
+}
+
+// Of a nest level that ends.
+void EndLevelOfTransient(SpeculativeTable *self, bool commits, int level) {
+    if (self->removed_at < level)
         return;
-    self->removed_at = GetCurrentTransactionNestLevel();
+    self->removed_at = level - 1;
     ListCell *cell;
     foreach (cell, self->transient) {
         SpeculativeEntry *inserted = static_cast<SpeculativeEntry *>(lfirst(cell));
-        Remove(speculative, inserted->target, &inserted->tid);
+        if (inserted->removed_at >= level)
+            inserted->removed_at = commits ? level - 1 : 0;
     }
+    if (!commits)
+        self->removed_count = 0;
+}
+
+// Whether one of the current row's entries in a table is transient: then all of them are.
+bool IsTransient(const SpeculativeEntries *speculative, int table) {
+    return std::any_of(speculative->speculative,
+                       speculative->speculative + speculative->entry_count,
+                       [=](const SpeculativeEntry &inserted) {
+                           return inserted.table == table && inserted.target->is_transient;
+                       });
+}
+
+// In place of a table that has transient entries of a row.
+int InTransient(const SpeculativeEntries *speculative, int table) {
+    return speculative->table_count + table;
 }
 
 } // namespace
@@ -202,15 +254,16 @@ List *ListConstrainedTables(const Base *base) {
     return tables;
 }
 
-SpeculativeEntries *BeginSpeculation(List *tables, CommandId command) {
+SpeculativeEntries *BeginSpeculation(List *tables, CommandId command, bool has_target) {
     Assert(IsTransactionState());
-    MemoryContext memory = AllocSetContextCreate(TopTransactionContext, "index_table speculation",
+    MemoryContext memory = AllocSetContextCreate(CurTransactionContext, "index_table speculation",
                                                  ALLOCSET_SMALL_SIZES);
     MemoryContext caller = MemoryContextSwitchTo(memory);
     SpeculativeEntries *speculative = palloc0_object(SpeculativeEntries);
     speculative->memory = memory;
     speculative->nest_level = GetCurrentTransactionNestLevel();
     speculative->command = command;
+    speculative->has_target = has_target;
     speculative->table_count = list_length(tables);
     speculative->tables = palloc0_array(SpeculativeTable, speculative->table_count);
     for (int i = 0; i < speculative->table_count; i++)
@@ -262,8 +315,9 @@ HeapTuple FormEntry(SpeculativeEntries *speculative, int table, const Datum *val
     return heap_form_tuple(descriptor, self->values, self->nulls);
 }
 
-TupleTableSlot *FindConflict(SpeculativeEntries *speculative, int table, HeapTuple entry) {
-    FAULT_POINT("speculative_entry.find_conflict");
+namespace {
+
+TupleTableSlot *Find(SpeculativeEntries *speculative, int table, HeapTuple entry, bool by_all) {
     Assert(table >= 0 && table < speculative->table_count && HeapTupleIsValid(entry));
     SpeculativeTable *self = &speculative->tables[table];
     SpeculativeTarget *target = TargetOf(speculative, self, entry);
@@ -272,8 +326,8 @@ TupleTableSlot *FindConflict(SpeculativeEntries *speculative, int table, HeapTup
         CHECK_FOR_INTERRUPTS();
         ItemPointerData tid;
         ExecForceStoreHeapTuple(entry, target->slot, false);
-        bool is_free =
-            compat::CheckIndexConstraints(target->relinfo, target->slot, target->estate, &tid);
+        bool is_free = compat::CheckIndexConstraints(target->relinfo, target->slot, target->estate,
+                                                     &tid, by_all ? NIL : target->arbiters);
         ResetPerTupleExprContext(target->estate);
         if (is_free)
             break;
@@ -287,6 +341,17 @@ TupleTableSlot *FindConflict(SpeculativeEntries *speculative, int table, HeapTup
     }
     ExecClearTuple(target->slot);
     return found;
+}
+
+} // namespace
+
+TupleTableSlot *FindConflict(SpeculativeEntries *speculative, int table, HeapTuple entry) {
+    FAULT_POINT("speculative_entry.find_conflict");
+    return Find(speculative, table, entry, false);
+}
+
+bool ConflictsOtherwise(SpeculativeEntries *speculative, int table, HeapTuple entry) {
+    return speculative->has_target && Find(speculative, table, entry, true);
 }
 
 Relation RelationOfEntry(SpeculativeEntries *speculative, int table, const TupleTableSlot *entry) {
@@ -317,6 +382,7 @@ bool InsertSpeculatively(SpeculativeEntries *speculative, int table, HeapTuple e
     TupleTableSlot *slot = target->slot;
     ExecForceStoreHeapTuple(entry, slot, false);
     CheckConstraints(target->estate, target->relinfo, slot);
+    speculative->written = GetCurrentCommandId(true);
     uint32 token = SpeculativeInsertionLockAcquire(GetCurrentTransactionId());
     table_tuple_insert_speculative(target->rel, slot, speculative->command, 0, nullptr, token);
     bool is_ours = compat::InsertIndexTuplesSpeculatively(target->relinfo, slot, target->estate);
@@ -329,7 +395,7 @@ bool InsertSpeculatively(SpeculativeEntries *speculative, int table, HeapTuple e
             speculative->speculative = repalloc_array(speculative->speculative, SpeculativeEntry,
                                                       speculative->entry_capacity);
         }
-        speculative->speculative[speculative->entry_count++] = {table, target, slot->tts_tid};
+        speculative->speculative[speculative->entry_count++] = {table, target, slot->tts_tid, 0};
     }
     ExecClearTuple(slot);
     return is_ours;
@@ -395,8 +461,11 @@ void SettleRow(SpeculativeEntries *speculative) {
     for (const SpeculativeEntry &inserted :
          std::span(speculative->speculative, speculative->entry_count)) {
         SpeculativeTable *self = &speculative->tables[inserted.table];
-        RememberRow(speculative, inserted.table, RelationGetRelid(speculative->leaf), &tid);
-        if (!self->is_transient)
+        bool is_transient = IsTransient(speculative, inserted.table);
+        RememberRow(speculative,
+                    is_transient ? InTransient(speculative, inserted.table) : inserted.table,
+                    RelationGetRelid(speculative->leaf), &tid);
+        if (!is_transient)
             continue;
         SpeculativeEntry *kept = palloc_object(SpeculativeEntry);
         *kept = inserted;
@@ -453,11 +522,14 @@ bool IsSpeculative(Oid index_table, Oid leaf, ItemPointer row) {
         SettleRow(speculative);
         for (int i = 0; i < speculative->table_count; i++) {
             SpeculativeTable *self = &speculative->tables[i];
-            if (self->table->relid != index_table || !IsNoted(speculative, i, leaf, row))
+            if (self->table->relid != index_table)
                 continue;
-            if (self->is_transient)
+            if (IsNoted(speculative, i, leaf, row))
+                return true;
+            if (IsNoted(speculative, InTransient(speculative, i), leaf, row)) {
                 RemoveTransient(speculative, self);
-            return !self->is_transient;
+                return false;
+            }
         }
     }
     return false;
@@ -473,8 +545,7 @@ void AtEOSubXactSpeculation(bool commits, int level) {
         innermost = innermost->outer;
     for (SpeculativeEntries *speculative = innermost; speculative; speculative = speculative->outer)
         for (SpeculativeTable &self : std::span(speculative->tables, speculative->table_count))
-            if (self.removed_at >= level)
-                self.removed_at = commits ? level - 1 : 0;
+            EndLevelOfTransient(&self, commits, level);
 }
 
 } // namespace index_table

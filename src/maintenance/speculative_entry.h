@@ -24,7 +24,8 @@ struct SpeculativeEntries;
 List *ListConstrainedTables(const Base *base);
 
 // `command` is that of the rows to be inserted. The tables are known by their place in `tables`.
-SpeculativeEntries *BeginSpeculation(List *tables, CommandId command);
+// With `has_target` their keys alone decide, and not what owners have added.
+SpeculativeEntries *BeginSpeculation(List *tables, CommandId command, bool has_target);
 void EndSpeculation(SpeculativeEntries *speculative);
 
 // An entry of an index table from values by position. In the current memory context.
@@ -35,6 +36,10 @@ HeapTuple FormEntry(SpeculativeEntries *speculative, int table, const Datum *val
 // transactions that have yet to decide. Entries of retired partition numbers are removed on the
 // way.
 TupleTableSlot *FindConflict(SpeculativeEntries *speculative, int table, HeapTuple entry);
+
+// Whether an entry that FindConflict finds nothing for conflicts with a constraint that does not
+// decide.
+bool ConflictsOtherwise(SpeculativeEntries *speculative, int table, HeapTuple entry);
 
 // Whether the entry that FindConflict found is still there.
 bool IsStillStored(SpeculativeEntries *speculative, int table, TupleTableSlot *entry);

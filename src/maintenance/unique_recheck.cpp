@@ -8,13 +8,30 @@ namespace {
 
 struct Pending {
     Pending *next;
-    Oid base;
     Oid table; // the index table
     Oid relid; // where the entry is stored
     Oid index;
     ItemPointerData tid;
+    int nest_level; // at which it was stored
 };
-Pending *pending; // in TopTransactionContext
+
+// Those of a base table, the highest nest levels first. All in TopTransactionContext.
+struct PendingOfBase {
+    PendingOfBase *next;
+    Oid base;
+    Pending *entries;
+};
+PendingOfBase *pending;
+
+PendingOfBase *GetPending(Oid base) {
+    for (PendingOfBase *known = pending; known; known = known->next)
+        if (known->base == base)
+            return known;
+    PendingOfBase *added = static_cast<PendingOfBase *>(
+        MemoryContextAlloc(TopTransactionContext, sizeof(PendingOfBase)));
+    *added = {.next = pending, .base = base};
+    return pending = added;
+}
 
 // What a deferrable constraint's trigger does, unique_key_recheck().
 void CheckEntry(const Pending *entry, Relation rel, Relation index, TupleTableSlot *slot) {
@@ -65,36 +82,50 @@ void RecheckLater(const IndexTable *table, Relation rel, Oid index, ItemPointer 
     Assert(CheckRelationLockedByMe(rel, RowExclusiveLock, true));
     Pending *entry =
         static_cast<Pending *>(MemoryContextAlloc(TopTransactionContext, sizeof(Pending)));
-    *entry = {.next = pending,
-              .base = table->base,
+    PendingOfBase *of_base = GetPending(table->base);
+    *entry = {.next = of_base->entries,
               .table = table->relid,
               .relid = RelationGetRelid(rel),
               .index = index,
-              .tid = *tid};
-    pending = entry;
+              .tid = *tid,
+              .nest_level = GetCurrentTransactionNestLevel()};
+    of_base->entries = entry;
 }
 
 bool HasRechecks() {
-    return pending != nullptr;
+    for (const PendingOfBase *of_base = pending; of_base; of_base = of_base->next)
+        if (of_base->entries)
+            return true;
+    return false;
 }
 
 void Recheck(bool is_final) {
     Assert(IsTransactionState());
     // One that raises is gone; the others stay, for the error may be caught.
-    for (Pending **link = &pending; *link;) {
-        Pending *entry = *link;
-        if (!is_final && IsBeingChanged(entry->base)) {
-            link = &entry->next;
+    for (PendingOfBase *of_base = pending; of_base; of_base = of_base->next) {
+        if (!is_final && of_base->entries && IsBeingChanged(of_base->base))
             continue;
+        while (Pending *entry = of_base->entries) {
+            of_base->entries = entry->next;
+            CheckAgain(entry);
+            pfree(entry);
         }
-        *link = entry->next;
-        CheckAgain(entry);
-        pfree(entry);
     }
 }
 
 void AtEOXactRechecks() {
     pending = nullptr;
+}
+
+// What was undone may have been stored in a relation, or a file, that is no more.
+void AtEOSubXactRechecks(bool commits, int level) {
+    for (PendingOfBase *of_base = pending; of_base; of_base = of_base->next) {
+        Pending *entry = of_base->entries;
+        for (; entry && entry->nest_level >= level; entry = entry->next)
+            entry->nest_level = level - 1;
+        if (!commits)
+            of_base->entries = entry;
+    }
 }
 
 } // namespace index_table

@@ -8,7 +8,7 @@
 namespace index_table {
 
 // The entry stored at `tid` of `rel` (the index table or a partition of it) is to be checked again
-// against a unique index or exclusion constraint. Forgotten with the transaction.
+// against a unique index or exclusion constraint. Forgotten with the (sub)transaction.
 void RecheckLater(const IndexTable *table, Relation rel, Oid index, ItemPointer tid);
 
 bool HasRechecks();
@@ -17,7 +17,8 @@ bool HasRechecks();
 // Raises 23505 and 23P01.
 void Recheck(bool is_final);
 
-// The transaction has ended.
+// The transaction has ended; a subtransaction of nest level `level` has.
 void AtEOXactRechecks();
+void AtEOSubXactRechecks(bool commits, int level);
 
 } // namespace index_table
