@@ -143,7 +143,7 @@ void OnExecutorStart(QueryDesc *query, int flags) {
     QueryStart outer = BeginQueryStart();
     PG_TRY();
     {
-        BeforeStart(query);
+        BeforeStart(query, flags);
         if (next_start)
             next_start(query, flags);
         else

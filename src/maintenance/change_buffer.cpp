@@ -291,6 +291,7 @@ void AddChange(ChangeBuffer *buffer, const EntryValues &entry, ChangeKind kind, 
     change.nest_level = GetCurrentTransactionNestLevel();
     change.kind = kind;
     change.is_linked = false;
+    change.is_kept = false;
     Size bytes = sizeof(Change) + HEAPTUPLESIZE + change.entry->t_len;
     buffer->entry_bytes += bytes;
     captured_bytes += bytes;
@@ -312,11 +313,22 @@ bool IsFull(const ChangeBuffer *buffer) {
 
 namespace {
 
-NetChanges Take(ChangeBuffer *buffer, MemoryContext batch, Linking linking) {
+// Where what is to be taken begins. In the middle of a statement what was kept is looked at again
+// when as much has come since: nested statements may flush after every row.
+uint32 FindFirst(const ChangeBuffer *buffer, Linking linking) {
     int level = GetCurrentTransactionNestLevel();
     uint32 first = buffer->count;
-    while (first > 0 && buffer->changes[first - 1].nest_level == level)
+    while (first > 0 && buffer->changes[first - 1].nest_level == level) {
+        if (linking == Linking::HoldHalves && buffer->changes[first - 1].is_kept &&
+            buffer->count - first < first)
+            break;
         first--;
+    }
+    return first;
+}
+
+NetChanges Take(ChangeBuffer *buffer, MemoryContext batch, Linking linking) {
+    uint32 first = FindFirst(buffer, linking);
     uint32 count = buffer->count - first;
     NetChanges net = {};
     if (count == 0)
@@ -435,6 +447,7 @@ void KeepUnmatched(ChangeBuffer *buffer, const Change &change) {
     kept.entry = heap_copytuple(change.entry);
     kept.sequence = buffer->sequence++;
     kept.is_linked = false;
+    kept.is_kept = true;
     kept.nest_level = GetCurrentTransactionNestLevel();
     Append(buffer, kept);
     MemoryContextSwitchTo(caller);

@@ -28,6 +28,7 @@ struct Change {
     int32 nest_level;
     ChangeKind kind;
     bool is_linked; // half of the update of a row: a deletion, or the insertion captured next to it
+    bool is_kept;   // by a flush before
 };
 
 // The deletion of a row that moves to another partition, whose insertion is still to come.
@@ -107,7 +108,8 @@ enum class Linking : uint8 { None, HoldHalves, AllHalves };
 // tuples belong to `batch`, which the caller deletes. Replacements are to be carried out in order.
 NetChanges TakeChanges(ChangeBuffer *buffer, MemoryContext batch, Linking linking);
 
-// Puts a deletion back whose entry is not there yet: the insertion may still be captured.
+// Puts back a deletion whose entry is not there yet, for the insertion may still be captured, or
+// what would take a key that may still be given up.
 void KeepUnmatched(ChangeBuffer *buffer, const Change &change);
 // The same for both halves of an update.
 void KeepUnmatched(ChangeBuffer *buffer, const Change &old_change, const Change &new_change);

@@ -24,11 +24,25 @@ bool MayMeetDeadEntries(const IndexTable *table) {
     return base && base->has_retired;
 }
 
+// References would take the entry that has the key for the one that is to have it.
+void InsertFreeEntries(EntryWriter *writer, ChangeBuffer *buffer, std::span<const Change> changes) {
+    for (const Change &change : changes) {
+        if (IsTaken(writer, change, nullptr))
+            KeepUnmatched(buffer, change);
+        else
+            InsertEntries(writer, {&change, 1});
+        CHECK_FOR_INTERRUPTS();
+    }
+}
+
 // While a statement around may still bring changes (`more_to_come`), deletions whose entry is not
 // there are kept, for its insertion may follow, and unique keys that repeat are checked later, for
 // the other entry's deletion may. After that, an entry that is not there was missing, and stays so.
+// Where foreign keys point at the index table (`is_referenced`) no key repeats in between: what
+// would take one is kept, too.
 void WriteEntries(EntryWriter *writer, ChangeBuffer *buffer, const NetChanges &net,
-                  bool more_to_come) {
+                  bool more_to_come, bool is_referenced) {
+    bool keeps_taken = more_to_come && is_referenced;
     if (MayMeetDeadEntries(buffer->table)) {
         for (const Change &change : std::span(net.inserts, net.insert_count))
             RemoveDeadDuplicates(writer, change);
@@ -42,7 +56,14 @@ void WriteEntries(EntryWriter *writer, ChangeBuffer *buffer, const NetChanges &n
         CHECK_FOR_INTERRUPTS();
     }
     for (uint32 i = 0; i < net.replace_count; i++) {
-        if (ReplaceEntry(writer, net.replaced[i], net.replacements[i])) {
+        if (keeps_taken && IsTaken(writer, net.replacements[i], &net.replaced[i])) {
+            if (i < net.linked_count) {
+                KeepUnmatched(buffer, net.replaced[i], net.replacements[i]);
+            } else {
+                KeepUnmatched(buffer, net.replaced[i]);
+                KeepUnmatched(buffer, net.replacements[i]);
+            }
+        } else if (ReplaceEntry(writer, net.replaced[i], net.replacements[i])) {
             // done
         } else if (more_to_come && i < net.linked_count) {
             // The row's earlier update is still to come: the key before that one is the old one.
@@ -54,7 +75,10 @@ void WriteEntries(EntryWriter *writer, ChangeBuffer *buffer, const NetChanges &n
         }
         CHECK_FOR_INTERRUPTS();
     }
-    InsertEntries(writer, {net.inserts, net.insert_count});
+    if (keeps_taken)
+        InsertFreeEntries(writer, buffer, {net.inserts, net.insert_count});
+    else
+        InsertEntries(writer, {net.inserts, net.insert_count});
 }
 
 void CountFlush(Oid relid, const NetChanges &net) {
@@ -65,7 +89,8 @@ void CountFlush(Oid relid, const NetChanges &net) {
     counts->entries_written += net.delete_count + net.insert_count + net.replace_count;
 }
 
-void CarryOut(ChangeBuffer *buffer, const NetChanges &net, MemoryContext batch, bool more_to_come) {
+void CarryOut(ChangeBuffer *buffer, const NetChanges &net, MemoryContext batch, bool more_to_come,
+              bool is_referenced) {
     FAULT_POINT("flush.carry_out");
     CountFlush(buffer->relid, net);
     if (buffer->table->on_servers) {
@@ -82,7 +107,7 @@ void CarryOut(ChangeBuffer *buffer, const NetChanges &net, MemoryContext batch, 
     EnterStatement(&flushing, nullptr, InvalidOid);
     PG_TRY();
     {
-        WriteEntries(writer, buffer, net, more_to_come);
+        WriteEntries(writer, buffer, net, more_to_come, is_referenced);
         CloseWriter(writer);
         LeaveStatement(&flushing);
     }
@@ -127,7 +152,7 @@ void FlushBuffer(ChangeBuffer *buffer, bool more_to_come, bool into_log) {
         if (into_log)
             LogChanges(buffer, net, batch);
         else
-            CarryOut(buffer, net, batch, more_to_come);
+            CarryOut(buffer, net, batch, more_to_come, linking != Linking::None);
         // The toasted parts of entries carry the current command, not the base row's: the next
         // flush may have to delete them.
         CommandCounterIncrement();
@@ -203,17 +228,47 @@ void FlushIfNeeded(bool is_final) {
 
 } // namespace
 
-void BeforeStart(QueryDesc *query) {
+namespace {
+
+// What other index tables have captured waits until the actions of a foreign key are all done: its
+// own actions may concern the same rows.
+bool IsForeignKeyAction(const QueryDesc *query, int flags) {
+    return (flags & EXEC_FLAG_SKIP_TRIGGERS) && query->operation != CMD_SELECT;
+}
+
+// Foreign key actions may just have changed the very rows that a query is to change, which was
+// given its snapshot before.
+void ShowWhatWasFlushed(QueryDesc *query, CommandId before) {
+    Snapshot snapshot = query->snapshot;
+    if (!snapshot || snapshot->curcid != before || before == GetCurrentCommandId(false))
+        return;
+    PushCopiedSnapshot(snapshot);
+    UpdateActiveSnapshotCommandId();
+    query->snapshot = RegisterSnapshot(GetActiveSnapshot());
+    PopActiveSnapshot();
+    UnregisterSnapshot(snapshot);
+}
+
+} // namespace
+
+void BeforeStart(QueryDesc *query, int flags) {
     StatementBegins(query);
+    if (IsForeignKeyAction(query, flags))
+        return;
+    CommandId before = GetCurrentCommandId(false);
     // So that the statement finds the index tables as it finds the base tables.
     FlushChanges();
+    const PlannedStmt *plan = query->plannedstmt;
+    if (query->operation != CMD_SELECT || plan->hasModifyingCTE || plan->rowMarks != NIL)
+        ShowWhatWasFlushed(query, before);
 }
 
 void AfterFinish(QueryDesc *query) {
     if (query->estate->es_top_eflags & EXEC_FLAG_SKIP_TRIGGERS)
         RememberCascade(query);
     StatementEnds(query);
-    FlushIfNeeded(false);
+    if (!IsForeignKeyAction(query, query->estate->es_top_eflags))
+        FlushIfNeeded(false);
 }
 
 // COPY fires triggers itself; everything else that does runs the executor. DDL must find the index

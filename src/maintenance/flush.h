@@ -25,8 +25,9 @@ bool HasUnflushedChanges(Oid index_table);
 // 42809.
 const IndexTable *GetOwnIndexTable(Oid relid);
 
-// Before a query starts; after it has finished.
-void BeforeStart(QueryDesc *query);
+// Before a query starts, with the executor's flags; after it has finished. Actions of foreign keys
+// flush nothing.
+void BeforeStart(QueryDesc *query, int flags);
 void AfterFinish(QueryDesc *query);
 
 // A utility command that runs; lives on the C stack of whoever runs it. EndUtility() is also called

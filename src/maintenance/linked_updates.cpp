@@ -225,21 +225,23 @@ void LinkLastTwo(ChangeBuffer *buffer) {
     buffer->changes[buffer->count - 2].is_linked = true;
 }
 
+void CloseHalves(ChangeBuffer *buffer, CommandId command) {
+    int level = GetCurrentTransactionNestLevel();
+    uint32 kept = 0;
+    for (uint32 i = 0; i < buffer->open_count; i++)
+        if (buffer->open_halves[i].command != command || buffer->open_halves[i].nest_level != level)
+            buffer->open_halves[kept++] = buffer->open_halves[i];
+    buffer->open_count = kept;
+}
+
 void OpenLastHalf(ChangeBuffer *buffer) {
     Assert(buffer->count > 0 && buffer->changes[buffer->count - 1].kind == ChangeKind::Delete);
     const Change &last = buffer->changes[buffer->count - 1];
-    // One of the same command that is open was never inserted elsewhere.
-    uint32 kept = 0;
-    for (uint32 i = 0; i < buffer->open_count; i++)
-        if (buffer->open_halves[i].command != last.command ||
-            buffer->open_halves[i].nest_level != last.nest_level)
-            buffer->open_halves[kept++] = buffer->open_halves[i];
-    buffer->open_count = kept;
     if (!buffer->open_halves) {
         buffer->open_capacity = 4;
         buffer->open_halves = static_cast<OpenHalf *>(
             MemoryContextAlloc(buffer->context, sizeof(OpenHalf) * buffer->open_capacity));
-    } else if (kept == buffer->open_capacity) {
+    } else if (buffer->open_count == buffer->open_capacity) {
         buffer->open_capacity *= 2;
         buffer->open_halves = static_cast<OpenHalf *>(
             repalloc(buffer->open_halves, sizeof(OpenHalf) * buffer->open_capacity));
@@ -262,6 +264,7 @@ void JoinHalf(ChangeBuffer *buffer, CommandId command) {
         Change change = buffer->changes[place];
         RemoveAt(buffer, place);
         change.sequence = buffer->sequence++;
+        change.is_kept = false;
         buffer->changes[buffer->count++] = change;
         return;
     }

@@ -18,6 +18,9 @@ namespace index_table {
 // The last two changes of a buffer are the halves of an update.
 void LinkLastTwo(ChangeBuffer *buffer);
 
+// Another row is about to be moved by `command`: what is open of that was never inserted elsewhere.
+void CloseHalves(ChangeBuffer *buffer, CommandId command);
+
 // The last change of a buffer is the first half of a movement.
 void OpenLastHalf(ChangeBuffer *buffer);
 

@@ -231,6 +231,8 @@ bool CaptureChange(Capture *capture, const RowChange &change) {
         ChangeBuffer *buffer = capture->buffers[i];
         bool may_link = table.table->options.is_unique && table.table->key.multi_valued < 0;
         uint32 sequence = buffer->sequence;
+        if (may_link && moves_away) // whether the row has an entry, or not
+            CloseHalves(buffer, command);
         if (before)
             CaptureRow(capture, i, before, ChangeKind::Delete, command);
         if (may_link && moves_away && buffer->sequence == sequence + 1)

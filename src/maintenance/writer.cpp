@@ -639,13 +639,14 @@ bool MakeConflictKeys(Target *target, int i, TupleTableSlot *slot, ScanKeyData *
     return true;
 }
 
-void RemoveDeadConflicts(EntryWriter *writer, Target *target, int i, TupleTableSlot *slot) {
-    const IndexTable *table = writer->table;
+// Starts to read what a constraint's index would not let be beside the entry in `slot`, into
+// target->found; null: nothing. In the writer's memory, as in FindEntry.
+IndexScanDesc SeekConflicts(EntryWriter *writer, Target *target, int i, TupleTableSlot *slot) {
     ScanKeyData keys[INDEX_MAX_KEYS];
     if (!MakeConflictKeys(target, i, slot, keys))
-        return;
+        return nullptr;
     int key_count = IndexRelationGetNumberOfKeyAttributes(IndexOf(target, i));
-    MemoryContext per_row = MemoryContextSwitchTo(writer->context); // as in FindEntry
+    MemoryContext per_row = MemoryContextSwitchTo(writer->context);
     if (!target->conflicts)
         target->conflicts = static_cast<IndexScanDesc *>(
             palloc0(sizeof(IndexScanDesc) * target->plan->index_count));
@@ -655,7 +656,22 @@ void RemoveDeadConflicts(EntryWriter *writer, Target *target, int i, TupleTableS
     if (!target->found)
         target->found = table_slot_create(target->rel, nullptr);
     index_rescan(scan, keys, key_count, nullptr, 0);
-    while (index_getnext_slot(scan, ForwardScanDirection, target->found)) {
+    MemoryContextSwitchTo(per_row);
+    return scan;
+}
+
+// The next entry is in target->found.
+bool NextConflict(EntryWriter *writer, Target *target, IndexScanDesc scan) {
+    MemoryContext per_row = MemoryContextSwitchTo(writer->context); // as in FindEntry
+    bool found = index_getnext_slot(scan, ForwardScanDirection, target->found);
+    MemoryContextSwitchTo(per_row);
+    return found;
+}
+
+void RemoveDeadConflicts(EntryWriter *writer, Target *target, int i, TupleTableSlot *slot) {
+    const IndexTable *table = writer->table;
+    IndexScanDesc scan = SeekConflicts(writer, target, i, slot);
+    while (scan && NextConflict(writer, target, scan)) {
         bool isnull;
         int32 partition =
             DatumGetInt32(slot_getattr(target->found, table->partition_position() + 1, &isnull));
@@ -664,11 +680,47 @@ void RemoveDeadConflicts(EntryWriter *writer, Target *target, int i, TupleTableS
             compat::DeleteTuple(target->rel, &target->found->tts_tid, GetCurrentCommandId(true),
                                 &failure);
     }
+    if (scan)
+        ExecClearTuple(target->found);
+}
+
+// Whether the entry in `slot` would stand beside another in a unique index; `own` is an entry, or
+// null, that it replaces.
+bool IsTaken(EntryWriter *writer, Target *target, int i, TupleTableSlot *slot, HeapTuple own) {
+    IndexScanDesc scan = SeekConflicts(writer, target, i, slot);
+    if (!scan)
+        return false;
+    TupleDesc descriptor = target->plan->descriptor;
+    Datum *values = palloc_array(Datum, descriptor->natts);
+    bool *nulls = palloc_array(bool, descriptor->natts);
+    if (own)
+        heap_deform_tuple(own, descriptor, values, nulls);
+    bool found = false;
+    while (!found && NextConflict(writer, target, scan))
+        found = !own || !HasColumns(target, values, nulls, 0, writer->table->group_count());
     ExecClearTuple(target->found);
-    MemoryContextSwitchTo(per_row);
+    return found;
 }
 
 } // namespace
+
+bool IsTaken(EntryWriter *writer, const Change &change, const Change *replaced) {
+    Target *target = TargetOf(writer, change.entry);
+    MemoryContext caller = MemoryContextSwitchTo(writer->per_row);
+    TupleTableSlot *slot = HoldEntry(writer, target, change);
+    bool found = false;
+    for (int i = 0; !found && i < target->plan->index_count; i++) {
+        const IndexInfo *info = target->plan->index_infos[i];
+        found = info->ii_ReadyForInserts && info->ii_Unique &&
+                IsTaken(writer, target, i, slot, replaced ? replaced->entry : nullptr);
+    }
+    ExecClearTuple(slot);
+    if (target->estate)
+        ResetPerTupleExprContext(target->estate);
+    MemoryContextReset(writer->per_row);
+    MemoryContextSwitchTo(caller);
+    return found;
+}
 
 void RemoveDeadDuplicates(EntryWriter *writer, const Change &change) {
     FAULT_POINT("writer.remove_dead_duplicates");

@@ -44,6 +44,9 @@ bool DeleteEntry(EntryWriter *writer, const Change &change);
 // table. False, with nothing done, where there is none.
 bool ReplaceEntry(EntryWriter *writer, const Change &old_change, const Change &new_change);
 
+// Whether another entry than that of `replaced` (null: than none) has a unique key of `change`.
+bool IsTaken(EntryWriter *writer, const Change &change, const Change *replaced);
+
 // Removes stored entries that constraints would not let be beside that of `change` and whose
 // partition number is not live: they do not exist and make room.
 void RemoveDeadDuplicates(EntryWriter *writer, const Change &change);
