@@ -14,11 +14,13 @@ namespace index_table {
 namespace {
 
 constexpr int kDefaultNaptime = 60;
+constexpr int kInvalidDatabase = -2;     // datconnlimit: DATCONNLIMIT_INVALID_DB of 15.4
 constinit int naptime = kDefaultNaptime; // seconds between passes; 0: none
 
 // --- Databases ---------------------------------------------------------------
 
-List *ListDatabases() {
+// All there are, or those that take connections: not one whose DROP DATABASE was interrupted.
+List *ListDatabases(bool all) {
     MemoryContext caller = CurrentMemoryContext;
     List *databases = NIL;
     StartTransactionCommand();
@@ -27,7 +29,7 @@ List *ListDatabases() {
     TableScanDesc scan = table_beginscan_catalog(rel, 0, nullptr);
     while (HeapTuple tuple = heap_getnext(scan, ForwardScanDirection)) {
         Form_pg_database form = reinterpret_cast<Form_pg_database>(GETSTRUCT(tuple));
-        if (!form->datallowconn)
+        if (!all && (!form->datallowconn || form->datconnlimit == kInvalidDatabase))
             continue;
         MemoryContext transaction = MemoryContextSwitchTo(caller);
         databases = lappend_oid(databases, form->oid);
@@ -182,10 +184,11 @@ void index_table_launcher_main(Datum) {
     for (;; SleepInWorker(1000L * (naptime > 0 ? naptime : kDefaultNaptime))) {
         MemoryContextSwitchTo(memory);
         ListCell *cell;
-        List *databases = ListDatabases();
-        foreach (cell, databases)
+        List *visited = ListDatabases(false);
+        foreach (cell, visited)
             VisitDatabase(lfirst_oid(cell));
-        ForgetOtherDatabases(databases);
+        // One may be new: visits take as long as they take.
+        ForgetOtherDatabases(ListDatabases(true));
         MemoryContextReset(memory);
     }
 }

@@ -61,6 +61,25 @@ is(stored('postgres'), '10000|10000', 'a TRUNCATE that is rolled back costs no e
 # Databases and extensions may go.
 $node->safe_psql('other', 'TRUNCATE events_2; DROP EXTENSION index_table CASCADE');
 $node->safe_psql('postgres', 'DROP DATABASE other');
+# One whose DROP DATABASE was interrupted takes no connections.
+$node->safe_psql('postgres', 'CREATE DATABASE invalid');
+$node->safe_psql('postgres', "UPDATE pg_database SET datconnlimit = -2 WHERE datname = 'invalid'");
+sub vacuumed { return $node->poll_query_until('postgres', 'SELECT count(*) = 0 FROM index_table.retired_partition') }
+$node->safe_psql('postgres', 'INSERT INTO events SELECT -i, 1, $$kind$$ FROM generate_series(1, 10) i; TRUNCATE events_1');
+ok(vacuumed(), 'a database that is invalid keeps the worker from none');
+# What is counted in a database that is made while the worker is elsewhere is kept.
+my $locker = $node->background_psql('postgres');
+$locker->query_safe('BEGIN; LOCK TABLE events_by_kind IN SHARE UPDATE EXCLUSIVE MODE');
+$node->safe_psql('postgres', 'INSERT INTO events SELECT -i, 1, $$kind$$ FROM generate_series(1, 10) i; TRUNCATE events_1');
+$node->poll_query_until('postgres', q{SELECT count(*) = 1 FROM pg_locks WHERE relation = 'events_by_kind'::regclass AND NOT granted}) or die;
+$node->safe_psql('postgres', 'CREATE DATABASE late');
+$node->safe_psql('late', $tables);
+$locker->query_safe('COMMIT');
+$locker->quit;
+ok(vacuumed(), 'the worker goes on');
+$node->safe_psql('postgres', 'INSERT INTO events SELECT -i, 1, $$kind$$ FROM generate_series(1, 10) i; TRUNCATE events_1');
+ok(vacuumed(), 'and comes again');
+is($node->safe_psql('late', 'SELECT count(last_build) FROM index_table.stat'), 2, 'what was counted meanwhile is kept');
 # Turned off and on.
 $node->safe_psql('postgres', 'ALTER SYSTEM SET index_table.vacuum_naptime = 0');
 $node->reload;
