@@ -254,6 +254,14 @@ SELECT conname, contype FROM pg_constraint WHERE conrelid = 'parted'::regclass A
 ALTER INDEX by_email_key RENAME TO email_key;
 INSERT INTO parted AS p (id, email) VALUES (401, 'mail 19') ON CONFLICT ON CONSTRAINT email_key DO UPDATE SET n = p.n + 1 RETURNING n;
 ALTER TABLE parted DROP CONSTRAINT email_key;
+-- It follows, too, where the new name finds another relation first.
+CREATE SCHEMA upsert_earlier CREATE TABLE mail_key ();
+BEGIN;
+SELECT set_config('search_path', 'upsert_earlier, ' || current_setting('search_path'), true) IS NOT NULL AS ok;
+ALTER INDEX email_key RENAME TO mail_key;
+INSERT INTO parted AS p (id, email) VALUES (401, 'mail 19') ON CONFLICT ON CONSTRAINT mail_key DO UPDATE SET n = p.n + 1 RETURNING n;
+ROLLBACK;
+DROP SCHEMA upsert_earlier CASCADE;
 ALTER TABLE parted RENAME CONSTRAINT email_key TO other_key;
 -- Dropping the index table does not lock the base table's readers out.
 BEGIN;

@@ -23,6 +23,7 @@ struct PendingCommand {
     int level;              // of the subtransaction
     PendingChange *changes; // of columns
     List *captured;         // what PrepareOutboxChange() has noted
+    Oid renamed;            // a relation
 };
 
 constinit List *commands = nullptr; // innermost first; memory of the transaction
@@ -195,14 +196,18 @@ void RefuseNewName(RenameStmt *statement) {
         RaiseOwnQueue("alter", owner);
 }
 
+// By its new name another may be found, which is earlier on the search path.
+void RememberRenamed(RenameStmt *statement) {
+    if (statement->renameType == OBJECT_INDEX || statement->renameType == OBJECT_TABLE ||
+        statement->renameType == OBJECT_TABCONSTRAINT)
+        AddCommand({.parsetree = reinterpret_cast<Node *>(statement),
+                    .renamed = FindRelation(statement->relation)});
+}
+
 void FollowRename(RenameStmt *statement) {
     FollowRenameOfOutboxTable(statement);
-    Oid relid = InvalidOid; // of what keeps a key unique
-    if (statement->renameType == OBJECT_TABCONSTRAINT)
-        relid = FindRelation(statement->relation);
-    else if (statement->renameType == OBJECT_INDEX || statement->renameType == OBJECT_TABLE)
-        relid = FindRelation(
-            makeRangeVar(statement->relation->schemaname, pstrdup(statement->newname), -1));
+    const PendingCommand *pending = TakeCommand(reinterpret_cast<Node *>(statement));
+    Oid relid = pending ? pending->renamed : InvalidOid; // of what keeps a key unique
     if (OidIsValid(relid) && strchr("iI", get_rel_relkind(relid)))
         relid = IndexGetRelation(relid, true);
     if (OidIsValid(relid) && OidIsValid(RecordedBase(relid)))
@@ -568,8 +573,10 @@ SQL_FUNCTION(index_table_on_ddl_start) {
         PG_RETURN_NULL();
     }
     FlushChanges();
-    if (IsA(event->parsetree, RenameStmt))
+    if (IsA(event->parsetree, RenameStmt)) {
         RefuseNewName(reinterpret_cast<RenameStmt *>(event->parsetree));
+        RememberRenamed(reinterpret_cast<RenameStmt *>(event->parsetree));
+    }
     if (IsA(event->parsetree, RuleStmt))
         RefuseNewDefinition(reinterpret_cast<RuleStmt *>(event->parsetree));
     if (IsA(event->parsetree, AlterTableStmt)) {
