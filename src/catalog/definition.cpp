@@ -440,6 +440,20 @@ std::optional<PartitionNumber> FindPartitionNumber(Oid leaf) {
     return number;
 }
 
+bool IsNumberTaken(int32 partition_id) {
+    Relation rel = table_open(ExtensionRelation("partition"), AccessShareLock);
+    SnapshotData dirty;
+    InitDirtySnapshot(dirty);
+    ScanKeyData key;
+    ScanKeyInit(&key, kPartId, BTEqualStrategyNumber, F_INT4EQ, Int32GetDatum(partition_id));
+    SysScanDesc scan =
+        systable_beginscan(rel, ExtensionRelation("partition_pkey"), true, &dirty, 1, &key);
+    bool is_taken = HeapTupleIsValid(systable_getnext(scan));
+    systable_endscan(scan);
+    table_close(rel, AccessShareLock);
+    return is_taken;
+}
+
 Oid ReadPartition(int32 partition_id, Oid *base) {
     Oid leaf = InvalidOid;
     CatalogScan scan("partition", "partition_pkey", F_INT4EQ, Int32GetDatum(partition_id),

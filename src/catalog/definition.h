@@ -167,6 +167,10 @@ struct PartitionNumber {
 // The live number of a leaf and the base table it belongs to. Not cached.
 std::optional<PartitionNumber> FindPartitionNumber(Oid leaf);
 
+// Whether a number is that of a partition, or will be where a transaction in progress commits. One
+// that is not, and has been, will not be again.
+bool IsNumberTaken(int32 partition_id);
+
 // The leaf of a base table with a live partition number, InvalidOid for a number that is not live.
 // Cached.
 Oid FindPartition(Oid base, int32 partition_id);

@@ -547,6 +547,29 @@ void FollowCreateSchema(CreateSchemaStmt *statement) {
     }
 }
 
+void Follow(Node *command) {
+    if (IsA(command, RenameStmt))
+        FollowRename(reinterpret_cast<RenameStmt *>(command));
+    else if (IsA(command, IndexStmt))
+        FollowNewIndex(reinterpret_cast<IndexStmt *>(command));
+    else if (IsA(command, AlterObjectSchemaStmt))
+        FollowNewSchema(reinterpret_cast<AlterObjectSchemaStmt *>(command));
+    else if (IsA(command, RuleStmt))
+        FollowNewRule(reinterpret_cast<RuleStmt *>(command));
+    else if (IsA(command, AlterTableStmt))
+        FollowAlterTable(reinterpret_cast<AlterTableStmt *>(command));
+    else if (IsA(command, CreateTrigStmt))
+        FollowNewTrigger(reinterpret_cast<CreateTrigStmt *>(command));
+    else if (IsA(command, CreateStmt))
+        FollowCreate(reinterpret_cast<CreateStmt *>(command));
+    else if (IsA(command, CreateSchemaStmt))
+        FollowCreateSchema(reinterpret_cast<CreateSchemaStmt *>(command));
+    else if (IsA(command, CreateForeignTableStmt))
+        FollowCreate(&reinterpret_cast<CreateForeignTableStmt *>(command)->base);
+    else
+        FollowReplication(command);
+}
+
 } // namespace
 
 void AtEOXactCommands() {
@@ -594,25 +617,6 @@ SQL_FUNCTION(index_table_on_ddl_end) {
     EventTriggerData *event = GetEvent(fcinfo);
     if (!OidIsValid(ExtensionSchema()))
         PG_RETURN_NULL();
-    if (IsA(event->parsetree, RenameStmt))
-        FollowRename(reinterpret_cast<RenameStmt *>(event->parsetree));
-    else if (IsA(event->parsetree, IndexStmt))
-        FollowNewIndex(reinterpret_cast<IndexStmt *>(event->parsetree));
-    else if (IsA(event->parsetree, AlterObjectSchemaStmt))
-        FollowNewSchema(reinterpret_cast<AlterObjectSchemaStmt *>(event->parsetree));
-    else if (IsA(event->parsetree, RuleStmt))
-        FollowNewRule(reinterpret_cast<RuleStmt *>(event->parsetree));
-    else if (IsA(event->parsetree, AlterTableStmt))
-        FollowAlterTable(reinterpret_cast<AlterTableStmt *>(event->parsetree));
-    else if (IsA(event->parsetree, CreateTrigStmt))
-        FollowNewTrigger(reinterpret_cast<CreateTrigStmt *>(event->parsetree));
-    else if (IsA(event->parsetree, CreateStmt))
-        FollowCreate(reinterpret_cast<CreateStmt *>(event->parsetree));
-    else if (IsA(event->parsetree, CreateSchemaStmt))
-        FollowCreateSchema(reinterpret_cast<CreateSchemaStmt *>(event->parsetree));
-    else if (IsA(event->parsetree, CreateForeignTableStmt))
-        FollowCreate(&reinterpret_cast<CreateForeignTableStmt *>(event->parsetree)->base);
-    else
-        FollowReplication(event->parsetree);
+    WithSnapshot([=] { Follow(event->parsetree); });
     PG_RETURN_NULL();
 }

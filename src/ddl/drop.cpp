@@ -304,6 +304,29 @@ void CheckRemainingIndexes() {
                     CheckIndexes(table);
 }
 
+void FollowDrop(Node *command) {
+    Dropped dropped = ReadDropped();
+    ListCell *cell;
+    ForgetDroppedRelations(dropped);
+    foreach (cell, dropped.relations) {
+        ForgetDrainErrors(lfirst_oid(cell));
+        ForgetCounts(lfirst_oid(cell));
+    }
+    ForgetDroppedOutboxTables(dropped.relations);
+    FollowDroppedColumns(dropped.columns);
+    foreach (cell, dropped.columns)
+        ForgetIncludedColumns(lfirst_oid(cell));
+    foreach (cell, dropped.undefined)
+        ForgetUndefined(static_cast<RangeVar *>(lfirst(cell)));
+    if (dropped.indexes_alone) {
+        CheckRemainingIndexes();
+        KeepLocal(MayHaveLostIndex); // it may have been a replica identity
+    }
+    if (IsA(command, DropStmt) &&
+        reinterpret_cast<DropStmt *>(command)->removeType == OBJECT_TRIGGER)
+        FollowDropOfTrigger(reinterpret_cast<DropStmt *>(command));
+}
+
 } // namespace
 
 void PrepareDrop(Node *statement) {
@@ -329,26 +352,6 @@ SQL_FUNCTION(index_table_on_drop) {
     if (!OidIsValid(ExtensionSchema()) ||
         !OidIsValid(get_relname_relid("partition", ExtensionSchema())))
         PG_RETURN_NULL(); // the extension itself is being dropped
-    Dropped dropped = ReadDropped();
-    ListCell *cell;
-    ForgetDroppedRelations(dropped);
-    foreach (cell, dropped.relations) {
-        ForgetDrainErrors(lfirst_oid(cell));
-        ForgetCounts(lfirst_oid(cell));
-    }
-    ForgetDroppedOutboxTables(dropped.relations);
-    FollowDroppedColumns(dropped.columns);
-    foreach (cell, dropped.columns)
-        ForgetIncludedColumns(lfirst_oid(cell));
-    foreach (cell, dropped.undefined)
-        ForgetUndefined(static_cast<RangeVar *>(lfirst(cell)));
-    if (dropped.indexes_alone) {
-        CheckRemainingIndexes();
-        KeepLocal(MayHaveLostIndex); // it may have been a replica identity
-    }
-    Node *parsetree = event->parsetree;
-    if (IsA(parsetree, DropStmt) &&
-        reinterpret_cast<DropStmt *>(parsetree)->removeType == OBJECT_TRIGGER)
-        FollowDropOfTrigger(reinterpret_cast<DropStmt *>(parsetree));
+    WithSnapshot([=] { FollowDrop(event->parsetree); });
     PG_RETURN_NULL();
 }

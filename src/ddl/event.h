@@ -8,6 +8,18 @@ namespace index_table {
 // Raises where the function was not called as an event trigger.
 EventTriggerData *GetEvent(FunctionCallInfo fcinfo);
 
+// Does what follows a command, which has no snapshot where it has committed in between, as DETACH
+// CONCURRENTLY does: catalogs may have to be written.
+template <typename Work>
+void WithSnapshot(Work work) {
+    bool has_snapshot = ActiveSnapshotSet();
+    if (!has_snapshot)
+        PushActiveSnapshot(GetTransactionSnapshot());
+    work();
+    if (!has_snapshot)
+        PopActiveSnapshot();
+}
+
 // As the command finds it, without a lock; InvalidOid: there is none.
 Oid FindRelation(const RangeVar *name);
 bool IsBase(Oid relid);

@@ -345,16 +345,21 @@ void PutBack(ServerWriter *writer, const Change *like, const Deleted &row) {
     AddChange(writer->buffer, entry, ChangeKind::Insert, like->command);
 }
 
-[[noreturn]] void RaiseMissing(const IndexTable *table) {
+[[noreturn]] void RaiseConcurrent(const IndexTable *table, const char *detail, const char *hint) {
     ereport(ERROR,
             (errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
              errmsg("could not serialize access due to concurrent changes of index table \"%s\"",
                     get_rel_name(table->relid)),
-             errdetail("Entries of changed rows are not there, as far as this transaction sees "
-                       "the servers that hold them."),
-             errhint("Run the transaction again. If it fails for good, the index table lacks "
-                     "entries: index_table.repair() mends it."),
+             errdetail_internal("%s", detail), errhint("%s", hint),
              err_generic_string(PG_DIAG_TABLE_NAME, get_rel_name(table->relid))));
+}
+
+[[noreturn]] void RaiseMissing(const IndexTable *table) {
+    RaiseConcurrent(table,
+                    "Entries of changed rows are not there, as far as this transaction sees the "
+                    "servers that hold them.",
+                    "Run the transaction again. If it fails for good, the index table lacks "
+                    "entries: index_table.repair() mends it.");
 }
 
 // One statement.
@@ -446,7 +451,8 @@ List *LiveNumbers(const IndexTable *table) {
 }
 
 // Entries of no partition that have the keys of those that are to be inserted: of truncated and
-// dropped ones, or of what a transaction has given a number and has not committed here.
+// dropped ones, or of what a transaction has given a number and has failed here. One that may yet
+// commit here has committed on the server before: so numbers are looked at once more, afterwards.
 void DeleteDead(ServerWriter *writer, Part *part, List *live) {
     const IndexTable *table = writer->table;
     int count = list_length(part->inserts);
@@ -479,8 +485,18 @@ void DeleteDead(ServerWriter *writer, Part *part, List *live) {
     foreach (cell, live)
         values[foreach_current_index(cell)] = Int32GetDatum(lfirst_int(cell));
     tests = lappend(tests, NoneOf(&conditions, values, list_length(live)));
-    RunDelete(writer, part, conditions, reinterpret_cast<Node *>(make_ands_explicit(tests)), false,
-              [](const Datum *, const bool *) {});
+    List *deleted = NIL;
+    RunDelete(writer, part, conditions, reinterpret_cast<Node *>(make_ands_explicit(tests)), true,
+              [&](const Datum *entry, const bool *) {
+                  deleted = list_append_unique_int(
+                      deleted, DatumGetInt32(entry[table->partition_position()]));
+              });
+    foreach (cell, deleted)
+        if (IsNumberTaken(lfirst_int(cell)))
+            RaiseConcurrent(table,
+                            "Keys of new entries are those of a partition that another "
+                            "transaction attaches or truncates.",
+                            "Run the transaction again.");
 }
 
 // --- Insertion ---------------------------------------------------------------

@@ -119,7 +119,7 @@ sub unsubscribe
 {
 	my ($db) = @_;
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
-	is($subscriber->safe_psql($db, "SELECT apply_error_count, sync_error_count FROM pg_stat_subscription_stats WHERE subname = '$db'"),
+	is($subscriber->safe_psql($db, "SELECT apply_error_count, coalesce(s->>'sync_error_count', s->>'sync_table_error_count') FROM pg_stat_subscription_stats AS t, to_jsonb(t) AS s WHERE subname = '$db'"),
 		'0|0', "$db: no worker has failed");
 	# A worker that PostgreSQL starts anew may come before the last has ended; the next try succeeds.
 	my @errors = grep { /ERROR/ && !/replication origin with ID \d+ is already active|replication slot "\w+" is active for PID/ } split /\n/, slurp_file($subscriber->logfile, $log);

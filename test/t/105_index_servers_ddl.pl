@@ -172,6 +172,50 @@ foreach my $change ("SELECT index_table.drop('people_by_email'); $create_email",
 }
 check('after that');
 
+# --- Numbers that are not committed here yet -------------------------------------------
+
+# Entries of a partition that is truncated, or attached, are committed on their server before its number is here, and are
+# no dead ones then: who inserts one of their keys is told to try again. Servers commit in an order of their own; where
+# the entries come last he waits for them.
+$servers->safe_psql("server_$_", q{
+CREATE TABLE gated (i int);
+CREATE FUNCTION pass_gate() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_advisory_xact_lock_shared(1); RETURN NULL; END $$;
+CREATE CONSTRAINT TRIGGER gate AFTER INSERT ON gated DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION pass_gate();}) foreach 1, 2;
+$node->safe_psql('postgres', "CREATE FOREIGN TABLE gated_$_ (i int) SERVER server_$_ OPTIONS (table_name 'gated')") foreach 1, 2;
+$node->safe_psql('postgres', q{
+CREATE TABLE named (id int PRIMARY KEY, name text) PARTITION BY RANGE (id);
+CREATE TABLE named_0 PARTITION OF named FOR VALUES FROM (0) TO (100);
+CREATE TABLE named_1 PARTITION OF named FOR VALUES FROM (100) TO (200);
+CREATE TABLE named_2 (id int PRIMARY KEY, name text);
+INSERT INTO named_2 VALUES (200, 'joining');});
+my %told;
+foreach my $server (1, 2)
+{
+	my $gated = 3 - $server;
+	foreach my $case ([ "TRUNCATE named_0; INSERT INTO named VALUES (1, 'truncated')", 'truncated' ],
+		[ 'ALTER TABLE named ATTACH PARTITION named_2 FOR VALUES FROM (200) TO (300)', 'joining' ])
+	{
+		my ($sql, $key) = @$case;
+		$node->safe_psql('postgres', "SELECT index_table.create('named', 'name', is_unique => true, partitions => 1, servers => 'server_$server')");
+		$node->safe_psql('postgres', 'TRUNCATE named_0'); # there is a retired number
+		my $gate = start_session($servers, "server_$gated", 'SELECT pg_advisory_lock(1);');
+		$servers->poll_query_until("server_$gated", "SELECT count(*) = 1 FROM pg_locks WHERE locktype = 'advisory' AND granted") or die 'no gate';
+		my $first = start_session($node, 'postgres', "BEGIN; INSERT INTO gated_$gated VALUES (1); $sql; COMMIT;\n\\q");
+		$servers->poll_query_until("server_$gated", "SELECT count(*) = 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted") or die 'nobody is at the gate';
+		my $state = sqlstate($node, 'postgres', "SET statement_timeout = '5s'; INSERT INTO named VALUES (101, '$key')");
+		$told{$key} .= $state =~ s/:.*//sr . ' ';
+		release_lock($gate);
+		is(end_session($first), '', "$key: the other transaction");
+		is($node->safe_psql('postgres', "SET index_table.enable_scan = off; SELECT count(*) FROM named WHERE name = '$key'"), '1', "$key: there is one");
+		is($node->safe_psql('postgres', "SELECT * FROM index_table.verify('named_by_name')"), '', "$key: and its entry");
+		$node->safe_psql('postgres', "SELECT index_table.drop('named_by_name'); DELETE FROM named_0");
+		$node->safe_psql('postgres', 'ALTER TABLE named DETACH PARTITION named_2') if $key eq 'joining';
+	}
+}
+like($told{$_}, qr/40001/, "$_: is told to try again ($told{$_})") foreach sort keys %told;
+$node->safe_psql('postgres', 'DROP TABLE named, named_2; DROP FOREIGN TABLE gated_1, gated_2; SELECT index_table.vacuum()');
+$servers->safe_psql("server_$_", 'DROP TABLE gated') foreach 1, 2;
+
 # --- A dump ---------------------------------------------------------------------------
 
 # It has the foreign tables, which stand for what is the first database's: nothing of it is believed, nor dropped.

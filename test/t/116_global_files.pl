@@ -154,13 +154,13 @@ check_global($standby, 'postgres', 'on the standby at last', exact => 0);
 # The sweep has read what the partition's file says, and waits for a scan to leave a page.
 $node->safe_psql('postgres', $_) foreach "INSERT INTO t VALUES (0, 5000000, 'held'); DELETE FROM t WHERE id = 2", 'VACUUM (INDEX_CLEANUP on, TRUNCATE off) t_2';
 $node->safe_psql('postgres', q{CREATE FUNCTION pauses() RETURNS boolean LANGUAGE plpgsql AS 'BEGIN PERFORM pg_advisory_xact_lock_shared(1); RETURN true; END'});
-my $waits = sub { my ($kind) = @_; return $node->poll_query_until('postgres', "SELECT count(*) > 0 FROM pg_stat_activity WHERE wait_event_type = '$kind'"); };
+my $waits = sub { my ($kind) = @_; return $node->poll_query_until('postgres', "SELECT count(*) > 0 FROM pg_stat_activity WHERE wait_event_type ~ '^(?:$kind)\$'"); };
 my $holder = start_session($node, 'postgres', '');
 ask($holder, 'SELECT pg_advisory_lock(1);');
 my $scan = start_command($node, "SELECT id FROM t WHERE v = 'held' AND id = 0 AND pauses()");
 ok($waits->('Lock'), 'a scan has a page');
 my $sweep = start_command($node, "SELECT index_table.vacuum('by_v') > 0");
-ok($waits->('BufferPin'), 'that a sweep waits for');
+ok($waits->('BufferPin|Buffer'), 'that a sweep waits for'); # Buffer: since 19
 $node->safe_psql('postgres', 'TRUNCATE t_2');
 ask($holder, "SELECT pg_advisory_unlock(1);");
 is(end_command($scan) . $scan->{output}, "0\n", 'the scan finds its row');
