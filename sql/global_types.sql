@@ -467,6 +467,19 @@ CREATE TABLE storage (a int);
 ALTER TABLE storage SET ACCESS METHOD index_table_storage;
 \echo :SQLSTATE
 
+-- A partition's own global index is made anew with a column of the table above.
+CREATE TABLE below (id int, u int) PARTITION BY RANGE (id);
+CREATE TABLE below_1 PARTITION OF below FOR VALUES FROM (0) TO (10) PARTITION BY HASH (id);
+CREATE TABLE below_1_0 PARTITION OF below_1 FOR VALUES WITH (MODULUS 1, REMAINDER 0);
+INSERT INTO below VALUES (1, 1), (2, 2);
+CREATE INDEX below_1_u ON below_1 USING global (u) WITH (unique);
+ALTER TABLE below ALTER u TYPE bigint;
+INSERT INTO below VALUES (3, 2);
+\echo :SQLSTATE
+INSERT INTO below VALUES (3, 3);
+SELECT * FROM index_table.verify('below_1_u');
+SELECT * FROM below_1 WHERE u = 3;
+
 -- Nothing is left of what was made.
 DROP SCHEMA global_types_extensions, global_types CASCADE;
 SELECT opcname FROM pg_opclass WHERE opcmethod = (SELECT oid FROM pg_am WHERE amname = 'global') AND opcnamespace <> 'pg_catalog'::regnamespace;

@@ -282,6 +282,14 @@ void CompleteGlobalIndexes(Oid relid, Oid attached, Children children) {
     ListCell *cell;
     foreach (cell, get_partition_ancestors(table))
         CompleteIndexesOf(lfirst_oid(cell), attached, children);
+    if (OidIsValid(attached) || get_rel_relkind(table) != RELKIND_PARTITIONED_TABLE)
+        return;
+    // Tables below whose own indexes a command has made anew, as ALTER COLUMN TYPE does, it has
+    // locked.
+    foreach (cell, find_all_inheritors(table, NoLock, nullptr))
+        if (lfirst_oid(cell) != table &&
+            CheckRelationOidLockedByMe(lfirst_oid(cell), AccessExclusiveLock, true))
+            CompleteIndexesOf(lfirst_oid(cell), InvalidOid, Children::New);
 }
 
 void ReportLeaving(Oid partition) {
