@@ -239,14 +239,11 @@ bool IsForeignKeyAction(const QueryDesc *query, int flags) {
 // Foreign key actions may just have changed the very rows that a query is to change, which was
 // given its snapshot before.
 void ShowWhatWasFlushed(QueryDesc *query, CommandId before) {
+    // In place: the executor takes it that the query's snapshot is the active one.
     Snapshot snapshot = query->snapshot;
-    if (!snapshot || snapshot->curcid != before || before == GetCurrentCommandId(false))
-        return;
-    PushCopiedSnapshot(snapshot);
-    UpdateActiveSnapshotCommandId();
-    query->snapshot = RegisterSnapshot(GetActiveSnapshot());
-    PopActiveSnapshot();
-    UnregisterSnapshot(snapshot);
+    if (snapshot && ActiveSnapshotSet() && snapshot == GetActiveSnapshot() &&
+        snapshot->curcid == before)
+        snapshot->curcid = GetCurrentCommandId(false);
 }
 
 } // namespace
