@@ -121,6 +121,22 @@ void CompleteIndexesOf(Oid base_oid, Oid attached, Children children) {
     table_close(base, NoLock);
 }
 
+// Partitioned tables below whose own indexes a command has made anew, as ALTER COLUMN TYPE does, it
+// has locked.
+void CompleteIndexesBelow(Oid table) {
+    Relation rel = table_open(table, AccessShareLock);
+    PartitionDesc partitions = RelationGetPartitionDesc(rel, true);
+    for (int i = 0; i < partitions->nparts; i++) {
+        Oid partition = partitions->oids[i];
+        if (partitions->is_leaf[i] ||
+            !CheckRelationOidLockedByMe(partition, AccessExclusiveLock, true))
+            continue;
+        CompleteIndexesOf(partition, InvalidOid, Children::New);
+        CompleteIndexesBelow(partition);
+    }
+    table_close(rel, NoLock);
+}
+
 // The entries of a leaf are about to be stale.
 void ReportLeavingLeaf(Oid partition) {
     Relation rel = try_relation_open(partition, AccessShareLock);
@@ -282,14 +298,8 @@ void CompleteGlobalIndexes(Oid relid, Oid attached, Children children) {
     ListCell *cell;
     foreach (cell, get_partition_ancestors(table))
         CompleteIndexesOf(lfirst_oid(cell), attached, children);
-    if (OidIsValid(attached) || get_rel_relkind(table) != RELKIND_PARTITIONED_TABLE)
-        return;
-    // Tables below whose own indexes a command has made anew, as ALTER COLUMN TYPE does, it has
-    // locked.
-    foreach (cell, find_all_inheritors(table, NoLock, nullptr))
-        if (lfirst_oid(cell) != table &&
-            CheckRelationOidLockedByMe(lfirst_oid(cell), AccessExclusiveLock, true))
-            CompleteIndexesOf(lfirst_oid(cell), InvalidOid, Children::New);
+    if (!OidIsValid(attached) && get_rel_relkind(table) == RELKIND_PARTITIONED_TABLE)
+        CompleteIndexesBelow(table);
 }
 
 void ReportLeaving(Oid partition) {

@@ -226,10 +226,6 @@ void FlushIfNeeded(bool is_final) {
         Flush(is_final);
 }
 
-} // namespace
-
-namespace {
-
 // What other index tables have captured waits until the actions of a foreign key are all done: its
 // own actions may concern the same rows.
 bool IsForeignKeyAction(const QueryDesc *query, int flags) {
