@@ -166,8 +166,6 @@ my %ends = (
 	shard => sub { my ($shard) = @_; $shards[$shard]->stop('immediate'); $shards[$shard]->start },
 	shard_backend => sub {
 		my ($shard, $name) = @_;
-		# Those of clients that have just gone end by themselves.
-		$shards[$shard]->poll_query_until('postgres', "SELECT count(*) = 1 FROM pg_stat_activity WHERE application_name = '$name'") or die 'backends of others stay';
 		kill_backend($shards[$shard], "application_name = '$name'");
 	},
 	shard_terminate => sub { my ($shard, $name) = @_; $shards[$shard]->safe_psql('postgres', "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = '$name'") });

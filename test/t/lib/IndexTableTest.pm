@@ -170,11 +170,18 @@ sub lock_table
 		"SELECT count(*) = 1 FROM pg_locks WHERE relation = '$table'::regclass AND mode = 'ShareLock' AND granted");
 }
 
-# kill -9 of the one client backend that a condition on pg_stat_activity is true of.
+# kill -9 of the one client backend that a condition on pg_stat_activity is true of. Others that it is true of, as
+# those of clients that have just gone, or of a worker's visit, end by themselves: that is waited for.
 sub kill_backend
 {
 	my ($node, $condition) = @_;
-	my $pid = $node->safe_psql('postgres', "SELECT pid FROM pg_stat_activity WHERE $condition AND pid <> pg_backend_pid() AND backend_type = 'client backend'");
+	my $pid = '';
+	foreach (1 .. 10 * $PostgreSQL::Test::Utils::timeout_default)
+	{
+		$pid = $node->safe_psql('postgres', "SELECT pid FROM pg_stat_activity WHERE $condition AND pid <> pg_backend_pid() AND backend_type = 'client backend'");
+		last if $pid !~ /\n/;
+		sleep(0.1);
+	}
 	my $log = -s $node->logfile;
 	$pid =~ /^\d+$/ && kill 'KILL', $pid or die "not one backend where $condition: $pid";
 	await_reinitialization($node, $log);
