@@ -26,6 +26,7 @@ my $node = new_node('upsert_races', conf => q{
 session_preload_libraries = index_table
 fsync = off
 deadlock_timeout = 50ms
+log_lock_waits = on
 log_min_error_statement = error
 log_error_verbosity = terse
 log_line_prefix = '%e '
@@ -269,8 +270,9 @@ COMMIT;
 });
 append_to_file("$directory/$_.sql", $scripts{$_}) for sort keys %scripts;
 
-# Errors in the log from a byte on, as "SQLSTATE message: who", where who is "upsert" or "other",
-# and how many there were.
+# Errors of statements in the log from a byte on, as "SQLSTATE message: who", where who is "upsert"
+# or "other", and how many there were. Who waits long for a lock has its statement in the log, too,
+# without an error (log_lock_waits).
 sub errors_in_log
 {
 	my ($from) = @_;
@@ -279,9 +281,15 @@ sub errors_in_log
 	seek $log, $from, 0;
 	while (my $line = <$log>)
 	{
-		$error = "$1 $2" if $line =~ /^(\w{5}) (?:ERROR|FATAL|PANIC):  (.*)$/;
-		$errors{ "$error: " . ($line =~ /ON CONFLICT|count_/ || follows($log, qr/ON CONFLICT/) ? 'upsert' : 'other') }++
-		  if $line =~ /^\w{5} STATEMENT:/ && defined $error;
+		if ($line =~ /^(\w{5}) (LOG|WARNING|ERROR|FATAL|PANIC):  (.*)$/)
+		{
+			$error = $2 =~ /LOG|WARNING/ ? undef : "$1 $3";
+		}
+		elsif ($line =~ /^\w{5} STATEMENT:/ && defined $error)
+		{
+			my $is_upsert = $line =~ /ON CONFLICT|count_/ || follows($log, qr/ON CONFLICT/);
+			$errors{ "$error: " . ($is_upsert ? 'upsert' : 'other') }++;
+		}
 	}
 	return \%errors;
 }
