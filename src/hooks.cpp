@@ -276,6 +276,7 @@ void OnTransactionEnd(XactEvent event, void *) {
     AtEOXactConnections();
     AtEOXactRelationCaches();
     AtEOXactDefinitions();
+    AtEOXactNumbers();
     AtEOXactDrainWorkers(event == XACT_EVENT_COMMIT);
     AtEOXactCounters(event == XACT_EVENT_COMMIT);
 }

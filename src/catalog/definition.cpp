@@ -324,6 +324,21 @@ bool IsNumberUsed(Oid base, int32 id) {
     return OidIsValid(ReadPartition(id, &owner)) || IsNumberRetired(base, id);
 }
 
+struct GivenNumber {
+    int32 id;
+    Oid base;
+};
+// By this transaction, in TopTransactionContext; those too that a savepoint has taken back.
+constinit List *given = NIL;
+
+void RememberGiven(int32 id, Oid base) {
+    MemoryContext caller = MemoryContextSwitchTo(TopTransactionContext);
+    GivenNumber *number = palloc_object(GivenNumber);
+    *number = {.id = id, .base = base};
+    given = lappend(given, number);
+    MemoryContextSwitchTo(caller);
+}
+
 } // namespace
 
 int32 AddPartition(Oid base, Oid leaf) {
@@ -342,7 +357,36 @@ int32 AddPartition(Oid base, Oid leaf) {
     InsertRow("partition", values, nulls);
     CommandCounterIncrement();
     CacheInvalidateRelcacheByRelid(leaf);
+    RememberGiven(id, base);
     return id;
+}
+
+bool HasGivenNumbers(Oid base) {
+    ListCell *cell;
+    foreach (cell, given)
+        if (static_cast<GivenNumber *>(lfirst(cell))->base == base)
+            return true;
+    return false;
+}
+
+void RecordGivenNumbers(Oid index_table, Oid base) {
+    Assert(IsLocked(index_table, RowExclusiveLock));
+    Relation rel = table_open(ExtensionRelation("retired_partition"), RowExclusiveLock);
+    ListCell *cell;
+    foreach (cell, given) {
+        const GivenNumber *number = static_cast<GivenNumber *>(lfirst(cell));
+        if (number->base != base)
+            continue;
+        Datum values[kRetiredColumns] = {ObjectIdGetDatum(index_table), Int32GetDatum(number->id),
+                                         ObjectIdGetDatum(base), Int64GetDatum(0)};
+        bool nulls[kRetiredColumns] = {};
+        InsertDeleted(rel, values, nulls);
+    }
+    table_close(rel, NoLock);
+}
+
+void AtEOXactNumbers() {
+    given = NIL;
 }
 
 namespace {

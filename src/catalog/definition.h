@@ -231,6 +231,13 @@ int32 AddPartition(Oid base, Oid leaf);
 void RetirePartition(Oid leaf);
 // Gives a leaf that is being truncated another number.
 void RenumberPartition(Oid leaf);
+// Whether this transaction has given numbers to partitions of a base table. And has an index table
+// know them as retired, at once and for everybody, if the transaction fails: servers that commit
+// before it may keep entries with them. The index table is locked as by writers.
+bool HasGivenNumbers(Oid base);
+void RecordGivenNumbers(Oid index_table, Oid base);
+// The transaction has ended.
+void AtEOXactNumbers();
 // Leaves out some thousand numbers, as many as chance wants: those that are given next are hardly
 // the ones of a dump whose rows and entries may be loaded yet.
 void SkipNumbers();

@@ -41,6 +41,8 @@ enum class Stage {
 // Of the transaction.
 constinit MemoryContext memory = nullptr;
 constinit List *intents = NIL;
+constinit List *numbered = NIL; // OIDs of index tables
+constinit int written = 0;      // of these
 constinit Stage stage = Stage::Running;
 
 // Of the session: whether postgres_fdw is told of commits, and after this library.
@@ -61,15 +63,20 @@ void OnStatementEnd(void *) {
     PrecedeShards();
 }
 
+// Returns the caller's.
+MemoryContext EnterMemory() {
+    if (!memory)
+        memory = AllocSetContextCreate(TopTransactionContext, "index_table intents",
+                                       ALLOCSET_DEFAULT_SIZES);
+    return MemoryContextSwitchTo(memory);
+}
+
 LeafIntent *FindIntent(Oid leaf) {
     ListCell *cell;
     foreach (cell, intents)
         if (static_cast<LeafIntent *>(lfirst(cell))->leaf == leaf)
             return static_cast<LeafIntent *>(lfirst(cell));
-    if (!memory)
-        memory = AllocSetContextCreate(TopTransactionContext, "index_table intents",
-                                       ALLOCSET_DEFAULT_SIZES);
-    MemoryContext caller = MemoryContextSwitchTo(memory);
+    MemoryContext caller = EnterMemory();
     LeafIntent *intent = palloc0_object(LeafIntent);
     intent->leaf = leaf;
     intents = lappend(intents, intent);
@@ -123,16 +130,6 @@ bool IsLast(const LeafIntent *intent, const Datum *values) {
     return true;
 }
 
-// Seen by all at once, and deleted by this transaction; what is toasted of it, too.
-void InsertDeleted(Relation rel, Datum *values, bool *nulls) {
-    HeapTuple tuple = heap_form_tuple(RelationGetDescr(rel), values, nulls);
-    CommandId command = GetCurrentCommandId(true);
-    heap_insert(rel, tuple, command, HEAP_INSERT_FROZEN | HEAP_INSERT_NO_LOGICAL, nullptr);
-    if (compat::DeleteHeapTuple(rel, &tuple->t_self, command) != TM_Ok)
-        elog(ERROR, "an intent was changed by somebody else");
-    heap_freetuple(tuple);
-}
-
 void WriteIntent(Relation rel, const LeafIntent *intent) {
     FAULT_POINT("intent.write_intent");
     Datum values[kAttributes] = {ObjectIdGetDatum(intent->leaf)};
@@ -159,16 +156,29 @@ void WriteIntent(Relation rel, const LeafIntent *intent) {
     }
 }
 
-void WriteIntents() {
-    if (intents == NIL)
+// What this transaction has made or dropped itself is left out: if it fails, it is not there, or
+// as it was.
+void WriteNumbers(Oid index_table) {
+    Relation rel = try_relation_open(index_table, RowExclusiveLock);
+    if (!rel)
         return;
-    MemoryContext caller = MemoryContextSwitchTo(memory);
+    if (rel->rd_createSubid == InvalidSubTransactionId)
+        RecordGivenNumbers(index_table, RecordedBase(index_table));
+    relation_close(rel, NoLock);
+}
+
+void WriteIntents() {
+    if (intents == NIL && written == list_length(numbered))
+        return;
+    MemoryContext caller = EnterMemory();
     PushActiveSnapshot(GetTransactionSnapshot()); // for toasting, and for output functions
     Relation rel = table_open(ExtensionRelation("intent"), RowExclusiveLock);
     int level = BeginTransmission();
     ListCell *cell;
     foreach (cell, intents)
         WriteIntent(rel, static_cast<LeafIntent *>(lfirst(cell)));
+    for (; written < list_length(numbered); written++)
+        WriteNumbers(list_nth_oid(numbered, written));
     EndTransmission(level);
     table_close(rel, NoLock);
     PopActiveSnapshot();
@@ -196,7 +206,8 @@ void OnTransactionEvent(XactEvent event, void *) {
     case XACT_EVENT_ABORT:
     case XACT_EVENT_PREPARE:
         memory = nullptr;
-        intents = NIL;
+        intents = numbered = NIL;
+        written = 0;
         stage = Stage::Running;
         break;
     default:
@@ -251,6 +262,15 @@ void RememberIntentOfAll(Oid leaf) {
     if (!writes_intents)
         return;
     FindIntent(leaf)->all = true;
+    if (stage == Stage::Committing)
+        WriteIntents();
+}
+
+void RememberNumbered(const IndexTable *table) {
+    Assert(table->on_servers && HasGivenNumbers(table->base));
+    MemoryContext caller = MemoryContextSwitchTo(TopTransactionContext);
+    numbered = list_append_unique_oid(numbered, table->relid);
+    MemoryContextSwitchTo(caller);
     if (stage == Stage::Committing)
         WriteIntents();
 }

@@ -33,6 +33,10 @@ void PrecedeShardsFromNowOn();
 // called.
 bool IsTooLateForShards();
 
+// An index table on servers that the current transaction writes, having given partitions numbers:
+// they are written down like intents, as retired ones.
+void RememberNumbered(const IndexTable *table);
+
 // Also carries out, before shards commit, what is captured.
 void InitializeIntents();
 

@@ -666,6 +666,8 @@ void WriteToServers(ChangeBuffer *buffer, const NetChanges &net, bool more_to_co
         return;
     ReachServers(table);
     RememberShardWrite();
+    if (HasGivenNumbers(table->base))
+        RememberNumbered(table);
     ServerWriter writer = {.table = table,
                            .buffer = buffer,
                            .storage = GetStorage(root),

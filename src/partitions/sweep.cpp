@@ -99,6 +99,17 @@ char *IsOneOf(List *numbers) {
     return psprintf("= ANY (%s)", ArrayOf(numbers));
 }
 
+// Without those of transactions in progress, which may come into use yet: a number is looked for
+// after it was found among the retired ones, where it comes later, and leaves as it comes into use.
+List *ListNumbersToSweep(const IndexTable *table) {
+    List *numbers = NIL;
+    ListCell *cell;
+    foreach (cell, ListRetiredNumbers(table->relid))
+        if (!table->on_servers || !IsNumberTaken(lfirst_int(cell)))
+            numbers = lappend_int(numbers, lfirst_int(cell));
+    return numbers;
+}
+
 } // namespace
 
 void BeginSweep(Sweep *sweep, const IndexTable *table) {
@@ -113,7 +124,7 @@ void BeginSweep(Sweep *sweep, const IndexTable *table) {
     LockRelationOid(table->relid, ShareUpdateExclusiveLock);
     if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(table->relid)))
         return; // dropped meanwhile
-    sweep->numbers = ListRetiredNumbers(table->relid);
+    sweep->numbers = ListNumbersToSweep(table);
     sweep->relations =
         table->on_servers ? list_make1_oid(table->relid) : StorageOf(table->relid, NoLock);
 }
@@ -124,7 +135,9 @@ bool SweepBatch(Sweep *sweep, const IndexTable *table) {
     if (sweep->relations == NIL)
         return false;
     if (table->on_servers) { // all at once: there it costs what it costs by blocks
-        sweep->is_unsure = HasUsedServers(find_inheritance_children(table->relid, AccessShareLock));
+        sweep->is_unsure =
+            HasUsedServers(find_inheritance_children(table->relid, AccessShareLock)) ||
+            !HaveWritersEnded(list_make1_oid(table->relid));
         sweep->removed += DeleteOnServers(table, IsOneOf(sweep->numbers));
         sweep->relations = NIL;
         return true;

@@ -16,7 +16,7 @@ struct Sweep {
     BlockNumber next_block;
     int64 removed;
     RemovedEntries *noted; // null: not wanted
-    bool is_unsure;        // a server may have been read as it was before the numbers were retired
+    bool is_unsure;        // servers may have more entries with these numbers than were seen
 };
 
 // Where there is something to do, locks the index table so that no other sweep runs until the

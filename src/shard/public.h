@@ -14,5 +14,6 @@
 #include "shard/remote_select.h"
 #include "shard/remote_table.h"
 #include "shard/server_table.h"
+#include "shard/server_writers.h"
 #include "shard/snapshot_check.h"
 #include "shard/transmission.h"

@@ -189,16 +189,11 @@ char *InsertRows(Oid foreign_table, bool is_made) {
     bool nulls[kAttributes] = {};
     nulls[kMissingSince] = true;
     Relation rel = table_open(ExtensionRelation("server_table"), RowExclusiveLock);
-    CommandId command = GetCurrentCommandId(true);
-    if (is_made) {
-        HeapTuple tuple = heap_form_tuple(RelationGetDescr(rel), values, nulls);
-        heap_insert(rel, tuple, command, HEAP_INSERT_FROZEN | HEAP_INSERT_NO_LOGICAL, nullptr);
-        if (compat::DeleteHeapTuple(rel, &tuple->t_self, command) != TM_Ok)
-            elog(ERROR, "the row of a server's table was changed by somebody else");
-    }
+    if (is_made)
+        InsertDeleted(rel, values, nulls);
     values[kIsAbandoned] = BoolGetDatum(false);
-    heap_insert(rel, heap_form_tuple(RelationGetDescr(rel), values, nulls), command,
-                HEAP_INSERT_NO_LOGICAL, nullptr);
+    heap_insert(rel, heap_form_tuple(RelationGetDescr(rel), values, nulls),
+                GetCurrentCommandId(true), HEAP_INSERT_NO_LOGICAL, nullptr);
     table_close(rel, NoLock);
     CommandCounterIncrement();
     XLogFlush(XactLastRecEnd); // whatever synchronous_commit says: the server is about to commit

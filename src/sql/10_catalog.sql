@@ -53,7 +53,7 @@ CREATE TABLE index_table.retired_partition (
 );
 CREATE INDEX retired_partition_base_idx ON index_table.retired_partition (base);
 COMMENT ON TABLE index_table.retired_partition IS
-    'numbers of truncated, detached and dropped partitions of which an index table may still store entries';
+    'numbers of truncated, detached and dropped partitions, and such as failed transactions have given, of which an index table may still store entries';
 COMMENT ON COLUMN index_table.retired_partition.entries IS 'rows that the partition had, by PostgreSQL''s statistics';
 
 CREATE TABLE index_table.loaded_partition (

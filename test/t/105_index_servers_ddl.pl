@@ -197,13 +197,13 @@ foreach my $server (1, 2)
 	{
 		my ($sql, $key) = @$case;
 		$node->safe_psql('postgres', "SELECT index_table.create('named', 'name', is_unique => true, partitions => 1, servers => 'server_$server')");
-		$node->safe_psql('postgres', 'TRUNCATE named_0'); # there is a retired number
 		my $gate = start_session($servers, "server_$gated", 'SELECT pg_advisory_lock(1);');
 		$servers->poll_query_until("server_$gated", "SELECT count(*) = 1 FROM pg_locks WHERE locktype = 'advisory' AND granted") or die 'no gate';
 		my $first = start_session($node, 'postgres', "BEGIN; INSERT INTO gated_$gated VALUES (1); $sql; COMMIT;\n\\q");
 		$servers->poll_query_until("server_$gated", "SELECT count(*) = 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted") or die 'nobody is at the gate';
 		my $state = sqlstate($node, 'postgres', "SET statement_timeout = '5s'; INSERT INTO named VALUES (101, '$key')");
 		$told{$key} .= $state =~ s/:.*//sr . ' ';
+		$node->safe_psql('postgres', "SELECT index_table.vacuum('named_by_name')"); # nor are they removed
 		release_lock($gate);
 		is(end_session($first), '', "$key: the other transaction");
 		is($node->safe_psql('postgres', "SET index_table.enable_scan = off; SELECT count(*) FROM named WHERE name = '$key'"), '1', "$key: there is one");
@@ -213,6 +213,77 @@ foreach my $server (1, 2)
 	}
 }
 like($told{$_}, qr/40001/, "$_: is told to try again ($told{$_})") foreach sort keys %told;
+
+# --- Numbers that never will be ---------------------------------------------------------
+
+# A transaction that fails after servers have committed leaves entries there under numbers that were never committed
+# here. They are in nobody's way, and vacuum() removes them.
+sub entries { my ($server, $key) = @_; return $servers->safe_psql("server_$server", "SELECT count(*) FROM named_by_name_p0 WHERE name LIKE '$key%'") }
+
+sub retired { return $node->safe_psql('postgres', 'SELECT count(*) FROM index_table.retired_partition') }
+
+sub right
+{
+	my ($server, $label) = @_;
+	is($node->safe_psql('postgres', "SELECT * FROM index_table.verify('named_by_name')"), '', "$label: verify");
+	is(retired(), '0', "$label: no number is left");
+	is(entries($server, ''), $node->safe_psql('postgres', 'SELECT count(*) FROM named'), "$label: nor an entry");
+	return;
+}
+
+my @cases = (
+	[ "TRUNCATE named_0; INSERT INTO named VALUES (1, 'truncated'), (2, 'truncated, too')", 'truncated' ],
+	[ "TRUNCATE named_0; INSERT INTO named VALUES (1, 'twice'), (2, 'twice, too'); TRUNCATE named_0; INSERT INTO named VALUES (3, 'again')", 'twice' ],
+	[ 'ALTER TABLE named ATTACH PARTITION named_2 FOR VALUES FROM (200) TO (300)', 'joining' ],
+	[ "CREATE TABLE named_3 PARTITION OF named FOR VALUES FROM (300) TO (400); INSERT INTO named VALUES (300, 'made'), (301, 'made, too')", 'made' ]);
+$node->safe_psql('postgres', "INSERT INTO named_2 VALUES (201, 'joining, too'); SELECT index_table.vacuum()");
+$servers->safe_psql("server_$_", 'CREATE TABLE refusing (i int PRIMARY KEY DEFERRABLE INITIALLY DEFERRED)') foreach 1, 2;
+$node->safe_psql('postgres', "CREATE FOREIGN TABLE refusing_$_ (i int) SERVER server_$_ OPTIONS (table_name 'refusing')") foreach 1, 2;
+my %left;
+foreach my $server (1, 2)
+{
+	$node->safe_psql('postgres', "SELECT index_table.create('named', 'name', is_unique => true, partitions => 1, servers => 'server_$server')");
+	foreach my $case (@cases)
+	{
+		my ($sql, $key) = @$case;
+		my $other = 3 - $server;
+		my $label = "$key, server $server";
+		like(sqlstate($node, 'postgres', "BEGIN; INSERT INTO refusing_$other VALUES (1), (1); $sql; COMMIT"), qr/^23505/, "$label: the other server refuses");
+		$left{$key} += entries($server, $key);
+		is(sqlstate($node, 'postgres', "INSERT INTO named VALUES (101, '$key')"), '', "$label: the key is free");
+		is($node->safe_psql('postgres', "SET enable_seqscan = off; SELECT id FROM named WHERE name = '$key'"), '101', "$label: and finds its row");
+		$node->safe_psql('postgres', 'SELECT index_table.vacuum()');
+		right($server, $label);
+		$node->safe_psql('postgres', 'DELETE FROM named');
+
+		# Who commits on the server of the entries is not there any more.
+		my $gate = start_session($servers, "server_$server", 'SELECT pg_advisory_lock(1);');
+		$servers->poll_query_until("server_$server", "SELECT count(*) = 1 FROM pg_locks WHERE locktype = 'advisory' AND granted") or die 'no gate';
+		my $victim = start_command($node, "BEGIN; INSERT INTO gated_$server VALUES (1); $sql; COMMIT /* victim */");
+		$servers->poll_query_until("server_$server", "SELECT count(*) = 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted") or die 'nobody is at the gate';
+		kill_backend($node, q{query LIKE '%/* victim */%'});
+		wait_until_up($node);
+		end_command($victim);
+		$node->safe_psql('postgres', 'SELECT index_table.vacuum()');
+		isnt(retired(), '0', "$label: vacuum waits for the server");
+		release_lock($gate);
+		$servers->poll_query_until("server_$server", "SELECT count(*) = 0 FROM pg_locks WHERE locktype = 'advisory'") or die 'somebody is at the gate';
+		isnt(entries($server, $key), '0', "$label: which has entries now");
+		$node->safe_psql('postgres', 'SELECT index_table.vacuum()');
+		right($server, "$label, killed");
+	}
+	# Nothing is left where it commits, or fails before.
+	foreach my $end ('COMMIT', 'SELECT 1 / 0; COMMIT')
+	{
+		sqlstate($node, 'postgres', "BEGIN; $cases[1][0]; SAVEPOINT a; $cases[2][0]; ROLLBACK TO a; $cases[3][0]; DROP TABLE named_3; SAVEPOINT b; $cases[1][0]; RELEASE b; $end");
+		$node->safe_psql('postgres', 'SELECT index_table.vacuum()') if $end eq 'COMMIT';
+		right($server, "server $server: $end");
+	}
+	$node->safe_psql('postgres', "SELECT index_table.drop('named_by_name'); DELETE FROM named");
+}
+cmp_ok($left{$_}, '>', 0, "$_: entries were left") foreach sort keys %left;
+$node->safe_psql('postgres', 'DROP FOREIGN TABLE refusing_1, refusing_2');
+$servers->safe_psql("server_$_", 'DROP TABLE refusing') foreach 1, 2;
 $node->safe_psql('postgres', 'DROP TABLE named, named_2; DROP FOREIGN TABLE gated_1, gated_2; SELECT index_table.vacuum()');
 $servers->safe_psql("server_$_", 'DROP TABLE gated') foreach 1, 2;
 

@@ -837,4 +837,7 @@ CREATE FUNCTION index_table.key_concerns(
 COMMENT ON FUNCTION index_table.key_concerns(regclass, smallint[], boolean, boolean) IS
     'internal: what create() warns of: keys that find many rows, or have values that many rows share, and rows that are often updated';
 
+COMMENT ON TABLE index_table.retired_partition IS
+    'numbers of truncated, detached and dropped partitions, and such as failed transactions have given, of which an index table may still store entries';
+
 SELECT index_table.keep_local();

@@ -25,13 +25,14 @@ use Time::HiRes qw(time);
 our @EXPORT = qw(start_servers crash_at_every_step crash_beside_worker leave_behind unlocked drained_ok in_step $coordinator);
 
 our $coordinator;
-my (@shards, @queries, $accepted);
+my (@shards, @queries, @on_servers, $accepted);
 
 sub start_servers
 {
 	my (%options) = @_;
 	# Rows whose entries were left behind on servers cannot be changed before a sweep.
 	$accepted = $options{servers} ? qr/^$|^40001/ : qr/^$/;
+	@on_servers = $options{servers} ? qw(people_by_email people_by_num people_by_tag) : ();
 	# Nothing but the table is on a shard, and the gate, which would be there in no other test.
 	my $columns = 'id int, seen date, shard int, email text, town text, tags text[], num numeric';
 	my $conf = "restart_after_crash = on\n";
@@ -111,6 +112,19 @@ sub drained_ok
 	return in_step($label);
 }
 
+# Of what was truncated, or was to be, servers keep nothing.
+sub swept_ok
+{
+	my ($label) = @_;
+	foreach my $index_table (@on_servers)
+	{
+		$coordinator->safe_psql('postgres', "SELECT index_table.vacuum('$index_table')");
+		is($coordinator->safe_psql('postgres', "SELECT count(*) FROM $index_table WHERE partition_id NOT IN (SELECT partition_id FROM index_table.partition)"), '0', "$label: $index_table has no dead entries");
+		is($coordinator->safe_psql('postgres', "SELECT count(*) FROM index_table.retired_partition WHERE index_table = '$index_table'::regclass"), '0', "$label: nor numbers of such");
+	}
+	return;
+}
+
 # --- Changes --------------------------------------------------------------------------
 
 sub pick { return $_[ int(rand(@_)) ] }
@@ -149,7 +163,7 @@ sub change
 sub transaction
 {
 	my @sql = (pick('BEGIN', 'BEGIN', 'BEGIN ISOLATION LEVEL REPEATABLE READ'), pick("SET LOCAL datestyle = 'SQL, DMY'", "SET LOCAL datestyle = 'German'", "SET LOCAL intervalstyle = iso_8601"));
-	push @sql, 'TRUNCATE ' . pick('people_0', 'people_1', 'people_0, people_1') if rand() < 0.2; # the gate allows of it at the beginning alone
+	push @sql, 'TRUNCATE ' . pick('people_0', 'people_1', 'people_2', 'people_0, people_1', 'people_2, people_1') if rand() < 0.2; # the gate allows of it at the beginning alone
 	push @sql, change() foreach 1 .. 1 + int(rand(3));
 	push @sql, 'SAVEPOINT a', change(), change(), pick('ROLLBACK TO a', 'RELEASE a') if rand() < 0.5;
 	push @sql, fresh_rows();
@@ -324,6 +338,7 @@ sub crash_at_every_step
 			like(sqlstate($coordinator, 'postgres', $sql), $accepted, "$label: changed before the sweep") or diag $sql;
 		}
 		drained_ok($label);
+		swept_ok($label);
 	}
 	diag("$rounds crashes, at " . scalar(@all_ways) . " steps and ways; $left left intents");
 	cmp_ok($left, '>', $rounds / 4, 'intents were left in many rounds');
