@@ -1,4 +1,4 @@
-// What pg_depend says an object depends on.
+// What pg_depend says an object depends on, and what depends on it.
 #pragma once
 
 #include "pg.h"
@@ -19,6 +19,25 @@ void ForEachDependency(Oid class_id, Oid object, LOCKMODE lock, Visit visit) {
         visit(depend, tuple, reinterpret_cast<Form_pg_depend>(GETSTRUCT(tuple)));
     systable_endscan(scan);
     table_close(depend, lock);
+}
+
+// Calls visit(class, object) for each object that depends on this one in that way.
+template <typename Visit>
+void ForEachDependent(Oid class_id, Oid object, char type, Visit visit) {
+    Relation depend = table_open(DependRelationId, AccessShareLock);
+    ScanKeyData keys[2];
+    ScanKeyInit(&keys[0], Anum_pg_depend_refclassid, BTEqualStrategyNumber, F_OIDEQ,
+                ObjectIdGetDatum(class_id));
+    ScanKeyInit(&keys[1], Anum_pg_depend_refobjid, BTEqualStrategyNumber, F_OIDEQ,
+                ObjectIdGetDatum(object));
+    SysScanDesc scan = systable_beginscan(depend, DependReferenceIndexId, true, nullptr, 2, keys);
+    while (HeapTuple tuple = systable_getnext(scan)) {
+        Form_pg_depend form = reinterpret_cast<Form_pg_depend>(GETSTRUCT(tuple));
+        if (form->deptype == type)
+            visit(form->classid, form->objid);
+    }
+    systable_endscan(scan);
+    table_close(depend, AccessShareLock);
 }
 
 } // namespace index_table

@@ -8,6 +8,7 @@
 #include "ddl/event.h"
 #include "ddl/replication.h"
 #include "ddl/triggers.h"
+#include "ddl/typed_tables.h"
 #include "global/public.h"
 #include "maintenance/public.h"
 #include "outbox/public.h"
@@ -186,14 +187,14 @@ void RefuseNewName(RenameStmt *statement) {
         if (const Base *base = OidIsValid(relid) ? FindBase(relid) : nullptr)
             RefuseOwnConstraint(base, statement->subname, "rename");
     }
-    if (statement->renameType != OBJECT_COLUMN || !statement->relation)
-        return;
-    Oid relid = FindRelation(statement->relation);
-    const IndexTable *table = OidIsValid(relid) ? FindIndexTable(relid) : nullptr;
-    if (table && IsOwnColumn(table, statement->subname))
-        RaiseOwnColumn(table, statement->subname);
-    if (Oid owner = QueueOwner(relid))
-        RaiseOwnQueue("alter", owner);
+    ListCell *cell;
+    foreach (cell, ListRenamed(statement)) {
+        const IndexTable *table = FindIndexTable(lfirst_oid(cell));
+        if (table && IsOwnColumn(table, statement->subname))
+            RaiseOwnColumn(table, statement->subname);
+        if (Oid owner = QueueOwner(lfirst_oid(cell)))
+            RaiseOwnQueue("alter", owner);
+    }
 }
 
 // By its new name another may be found, which is earlier on the search path.
@@ -205,7 +206,9 @@ void RememberRenamed(RenameStmt *statement) {
 }
 
 void FollowRename(RenameStmt *statement) {
-    FollowRenameOfOutboxTable(statement);
+    ListCell *cell;
+    foreach (cell, ListRenamed(statement))
+        FollowRenameOfOutboxTable(statement, lfirst_oid(cell));
     const PendingCommand *pending = TakeCommand(reinterpret_cast<Node *>(statement));
     Oid relid = pending ? pending->renamed : InvalidOid; // of what keeps a key unique
     if (OidIsValid(relid) && strchr("iI", get_rel_relkind(relid)))
@@ -259,8 +262,14 @@ void LockBeforeAlter(AlterTableStmt *statement) {
                   compat::SetsExpression(command) || command->subtype == AT_SetLogged ||
                   command->subtype == AT_SetUnLogged || command->subtype == AT_DropConstraint;
     }
-    if (depends && statement->objtype == OBJECT_TABLE)
-        AlterTableLookupRelation(statement, AlterTableGetLockLevel(statement->cmds));
+    if (!depends)
+        return;
+    LOCKMODE mode = AlterTableGetLockLevel(statement->cmds);
+    if (statement->objtype == OBJECT_TABLE)
+        AlterTableLookupRelation(statement, mode);
+    if (statement->objtype == OBJECT_TYPE)
+        foreach (cell, ListAltered(statement))
+            LockRelationOid(lfirst_oid(cell), mode);
 }
 
 // The changes of columns of a base table, which are followed after the command; null: none.
@@ -294,13 +303,7 @@ PendingChange *PrepareAlterOfBase(const AlterTableStmt *statement, const Base *b
     return changed == NIL ? nullptr : PrepareColumnChange(base, changed, action);
 }
 
-// Before the command: refuses what cannot be followed, and notes what is to be.
-void PrepareAlter(AlterTableStmt *statement) {
-    LockBeforeAlter(statement);
-    Oid relid = FindRelation(statement->relation);
-    ReportReplaced(statement);
-    if (!OidIsValid(relid))
-        return;
+void PrepareAlterOf(Oid relid, AlterTableStmt *statement) {
     RefuseAlterOfOutboxTable(statement, relid);
     if (const IndexTable *table = FindIndexTable(RootOf(relid)))
         RefuseNewLayout(statement, table);
@@ -312,6 +315,17 @@ void PrepareAlter(AlterTableStmt *statement) {
     pending.captured = PrepareOutboxChange(statement, relid);
     if (pending.changes || pending.captured != NIL)
         AddCommand(pending);
+    RefuseNewOptions(statement, relid);
+    MirrorNewTypes(statement, relid);
+}
+
+// Before the command: refuses what cannot be followed, and notes what is to be.
+void PrepareAlter(AlterTableStmt *statement) {
+    LockBeforeAlter(statement);
+    ReportReplaced(statement);
+    ListCell *cell;
+    foreach (cell, ListAltered(statement))
+        PrepareAlterOf(lfirst_oid(cell), statement);
 }
 
 // What joins or leaves is locked by the command. The base table is not locked beyond what the
@@ -421,16 +435,10 @@ void FollowNewSchema(const AlterObjectSchemaStmt *statement) {
                                       quote_identifier(statement->newschema)));
 }
 
-void FollowAlterTable(AlterTableStmt *statement) {
-    Oid relid = FindRelation(statement->relation);
-    if (!OidIsValid(relid))
-        return;
-    // Entries have the old types until then.
-    PendingCommand *pending = TakeCommand(reinterpret_cast<Node *>(statement));
-    if (pending && pending->changes)
-        FollowColumnChange(pending->changes);
+// `captured`: what PrepareOutboxChange() has noted.
+void FollowAlterOf(Oid relid, AlterTableStmt *statement, List *captured) {
     FollowAlterOfOutboxTable(statement, relid);
-    FollowOutboxChange(pending ? pending->captured : NIL, statement, relid);
+    FollowOutboxChange(captured, statement, relid);
     FollowReplicaIdentity(relid);
     CheckOperatorClasses(relid);
     Oid attached = InvalidOid;
@@ -476,6 +484,19 @@ void FollowAlterTable(AlterTableStmt *statement) {
         }
     }
     CompleteGlobalIndexes(relid, attached);
+}
+
+void FollowAlterTable(AlterTableStmt *statement) {
+    List *captured = NIL;
+    // Entries have the old types until then.
+    while (PendingCommand *pending = TakeCommand(reinterpret_cast<Node *>(statement))) {
+        if (pending->changes)
+            FollowColumnChange(pending->changes);
+        captured = list_concat(captured, pending->captured);
+    }
+    ListCell *cell;
+    foreach (cell, ListAltered(statement))
+        FollowAlterOf(lfirst_oid(cell), statement, captured);
 }
 
 void FollowCreate(CreateStmt *statement) {
@@ -595,6 +616,8 @@ SQL_FUNCTION(index_table_on_ddl_start) {
         PrepareDrop(event->parsetree);
         PG_RETURN_NULL();
     }
+    if (event->tag == CMDTAG_ALTER_TYPE && !AltersTypedTables(event->parsetree))
+        PG_RETURN_NULL();
     FlushChanges();
     if (IsA(event->parsetree, RenameStmt)) {
         RefuseNewName(reinterpret_cast<RenameStmt *>(event->parsetree));
@@ -602,11 +625,8 @@ SQL_FUNCTION(index_table_on_ddl_start) {
     }
     if (IsA(event->parsetree, RuleStmt))
         RefuseNewDefinition(reinterpret_cast<RuleStmt *>(event->parsetree));
-    if (IsA(event->parsetree, AlterTableStmt)) {
+    if (IsA(event->parsetree, AlterTableStmt))
         PrepareAlter(reinterpret_cast<AlterTableStmt *>(event->parsetree));
-        RefuseNewOptions(reinterpret_cast<AlterTableStmt *>(event->parsetree));
-        MirrorNewTypes(reinterpret_cast<AlterTableStmt *>(event->parsetree));
-    }
     if (IsA(event->parsetree, IndexStmt) &&
         IsGlobal(reinterpret_cast<IndexStmt *>(event->parsetree)))
         PrepareGlobalIndex(reinterpret_cast<IndexStmt *>(event->parsetree));

@@ -7,25 +7,6 @@
 namespace index_table {
 namespace {
 
-// Calls `visit` with the class and the OID of each object that depends on another.
-template <typename Visit>
-void ForEachDependent(Oid class_id, Oid object, char type, Visit visit) {
-    Relation depend = table_open(DependRelationId, AccessShareLock);
-    ScanKeyData keys[2];
-    ScanKeyInit(&keys[0], Anum_pg_depend_refclassid, BTEqualStrategyNumber, F_OIDEQ,
-                ObjectIdGetDatum(class_id));
-    ScanKeyInit(&keys[1], Anum_pg_depend_refobjid, BTEqualStrategyNumber, F_OIDEQ,
-                ObjectIdGetDatum(object));
-    SysScanDesc scan = systable_beginscan(depend, DependReferenceIndexId, true, nullptr, 2, keys);
-    while (HeapTuple tuple = systable_getnext(scan)) {
-        Form_pg_depend form = reinterpret_cast<Form_pg_depend>(GETSTRUCT(tuple));
-        if (form->deptype == type)
-            visit(form->classid, form->objid);
-    }
-    systable_endscan(scan);
-    table_close(depend, AccessShareLock);
-}
-
 Oid TableOfTrigger(Oid trigger) {
     Relation triggers = table_open(TriggerRelationId, AccessShareLock);
     ScanKeyData key;

@@ -140,9 +140,8 @@ void RefuseTimescale(Oid base) {
         RaiseUnsupported("hypertables of TimescaleDB", "Use access method \"btree\".");
 }
 
-void RefuseNewOptions(const AlterTableStmt *statement) {
-    Oid index = RangeVarGetRelid(statement->relation, NoLock, true);
-    if (!OidIsValid(index) || !IsGlobalIndex(index))
+void RefuseNewOptions(const AlterTableStmt *statement, Oid index) {
+    if (!IsGlobalIndex(index))
         return;
     ListCell *cell, *option;
     foreach (cell, statement->cmds) {

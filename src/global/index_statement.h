@@ -18,7 +18,7 @@ void RefuseTimescale(Oid base);
 
 // Before ALTER INDEX: raises 0A000 for options of a global index that stay as they were made. Locks
 // nothing.
-void RefuseNewOptions(const AlterTableStmt *statement);
+void RefuseNewOptions(const AlterTableStmt *statement, Oid index);
 
 // Raises 0A000 where a table has global indexes, and what has become a partition of it, or a
 // partition of that, is a foreign table. Locks nothing.

@@ -430,9 +430,8 @@ bool HasGlobalIndex(Oid base) {
     return found;
 }
 
-void MirrorNewTypes(const AlterTableStmt *statement) {
-    Oid base = RangeVarGetRelid(statement->relation, NoLock, true);
-    if (!OidIsValid(base) || !OidIsValid(GlobalMethod()) || !HasGlobalIndex(base))
+void MirrorNewTypes(const AlterTableStmt *statement, Oid base) {
+    if (!OidIsValid(GlobalMethod()) || !HasGlobalIndex(base))
         return;
     ListCell *cell;
     foreach (cell, statement->cmds) {

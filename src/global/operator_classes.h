@@ -30,7 +30,7 @@ bool HasGlobalIndex(Oid base);
 
 // Before ALTER TABLE: the same for columns' new types, where the table has global indexes. Raises
 // 0A000 for one that the operator class of an index by another method than B-trees does not take.
-void MirrorNewTypes(const AlterTableStmt *statement);
+void MirrorNewTypes(const AlterTableStmt *statement, Oid base);
 
 // After commands that make indexes without CREATE INDEX: raises 0A000 where a column of a global
 // index of a table got a class that is not the mirror of its type's own.

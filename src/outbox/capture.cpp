@@ -64,8 +64,6 @@ void CheckTable(Relation rel) {
     if (is_partition && OidIsValid(OutboxRoot(RootOf(relid))))
         RaiseCannotHaveOutbox(rel, "It is captured with the table that it is a partition of.",
                               nullptr);
-    if (OidIsValid(rel->rd_rel->reloftype)) // whose columns ALTER TYPE changes
-        RaiseCannotHaveOutbox(rel, "It is a table of a type.", "Use ALTER TABLE ... NOT OF.");
     if (IsOfTimescale(relid))
         RaiseCannotHaveOutbox(rel, "It is a hypertable of TimescaleDB, or a part of one.", nullptr);
     if ((has_superclass(relid) && !is_partition) ||

@@ -158,8 +158,6 @@ void RefuseAlterOfOutboxTable(const AlterTableStmt *statement, Oid relid) {
                                lfirst_oid(source));
         if (command->subtype == AT_SetUnLogged && sources != NIL)
             RaiseHasOutbox("make the table unlogged", linitial_oid(sources));
-        if (command->subtype == AT_AddOf && sources != NIL)
-            RaiseHasOutbox("make the table one of a type", linitial_oid(sources));
     }
 }
 
@@ -233,11 +231,8 @@ void FollowAlterOfOutboxTable(const AlterTableStmt *statement, Oid relid) {
     }
 }
 
-void FollowRenameOfOutboxTable(const RenameStmt *statement) {
-    if (statement->renameType != OBJECT_COLUMN || !statement->relation)
-        return;
-    Oid relid = RangeVarGetRelid(statement->relation, NoLock, true);
-    List *sources = OidIsValid(relid) ? OutboxesOf(relid) : NIL;
+void FollowRenameOfOutboxTable(const RenameStmt *statement, Oid relid) {
+    List *sources = OutboxesOf(relid);
     ListCell *cell;
     foreach (cell, sources)
         RenameOutboxColumn(lfirst_oid(cell), statement->subname, statement->newname);

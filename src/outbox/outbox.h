@@ -41,7 +41,7 @@ void FollowAlterOfOutboxTable(const AlterTableStmt *statement, Oid relid);
 // Queues a reload where values may have changed.
 void FollowOutboxChange(List *before, const AlterTableStmt *statement, Oid relid);
 void FollowDroppedColumns(List *relids); // OIDs of relations that have lost columns
-void FollowRenameOfOutboxTable(const RenameStmt *statement);
+void FollowRenameOfOutboxTable(const RenameStmt *statement, Oid relid); // of a column
 void FollowNewPartition(Oid partition, bool has_rows); // a table with PARTITION OF, or attached
 void RefuseChildOfOutboxTable(List *parents);          // of RangeVar
 void ForgetDroppedOutboxTables(List *dropped);         // OIDs of relations
