@@ -131,6 +131,23 @@ SELECT index_table.repair('people_by_amount'), index_table.repair('people_by_pho
 INSERT INTO people VALUES (201, 'c', 'loud', 201, '555-201');
 TRUNCATE people_c;
 SELECT * FROM differences();
+CREATE TABLE grown (id int PRIMARY KEY, name text, gone int);
+INSERT INTO grown VALUES (1, 'a');
+ALTER TABLE grown DROP gone;
+SELECT index_table.create('grown', 'name', 'denormalized');
+SELECT index_table.create('grown', 'name', name => 'grown_normalized');
+INSERT INTO recomputation VALUES ('grown_by_name', 'name, partition_id, id, told', 'grown b');
+ALTER EVENT TRIGGER index_table_ddl_end DISABLE;
+ALTER TABLE grown ADD untold int DEFAULT 3;
+ALTER EVENT TRIGGER index_table_ddl_end ENABLE ALWAYS;
+ALTER TABLE grown ADD told int;
+SELECT * FROM index_table.verify('grown_by_name');
+SELECT index_table.repair('grown_by_name');
+SELECT index_table.repair('grown_normalized');
+INSERT INTO grown VALUES (2, 'b', 4, 5);
+SELECT * FROM differences();
+DROP TABLE grown;
+DELETE FROM recomputation WHERE rows = 'grown b';
 
 -- Keys of many values, expressions and predicates.
 CREATE TABLE films (id int PRIMARY KEY, actors text[], year int);

@@ -53,6 +53,27 @@ void RefuseVirtualColumns(Relation base) {
     }
 }
 
+void WarnOfMissingCopies(const IndexTable *table) {
+    Assert(IsLocked(table->base, AccessShareLock));
+    if (table->options.strategy != Strategy::Denormalized)
+        return;
+    Relation base = relation_open(table->base, NoLock);
+    for (int i = 0; i < RelationGetNumberOfAttributes(base); i++) {
+        Form_pg_attribute att = TupleDescAttr(RelationGetDescr(base), i);
+        auto is_copied = [=](const CopiedColumn &copy) { return copy.base_attno == att->attnum; };
+        auto is_key = [=](const KeyColumn &column) { return column.attno == att->attnum; };
+        if (!att->attisdropped &&
+            std::none_of(table->copied, table->copied + table->copied_count, is_copied) &&
+            std::none_of(table->key.columns, table->key.columns + table->key.count, is_key))
+            ereport(WARNING, (errmsg("index table \"%s\" has no copy of column \"%s\"",
+                                     get_rel_name(table->relid), NameStr(att->attname)),
+                              errdetail("It was added while event triggers were off."),
+                              errhint("Drop the index table with index_table.drop(), and create it "
+                                      "again, or do without.")));
+    }
+    relation_close(base, NoLock);
+}
+
 void CopyNewColumn(Oid base_oid, const char *name) {
     Assert(IsLocked(base_oid, AccessExclusiveLock));
     Relation base = relation_open(base_oid, NoLock);

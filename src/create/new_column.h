@@ -12,4 +12,9 @@ void RefuseVirtualColumns(Relation base);
 // that ADD COLUMN takes.
 void CopyNewColumn(Oid base, const char *name);
 
+// Warns of columns that a denormalized index table has no copy of, as they were added while event
+// triggers were off: queries read them from rows. Nothing is wrong with its entries. The caller has
+// locked the base table.
+void WarnOfMissingCopies(const IndexTable *table);
+
 } // namespace index_table

@@ -5,6 +5,7 @@
 // of the one as of the other, and the same copies.
 #include "catalog/public.h"
 #include "core/public.h"
+#include "create/new_column.h"
 #include "create/server_tables.h"
 #include "deferred/public.h"
 #include "global/public.h"
@@ -454,6 +455,7 @@ SQL_FUNCTION(index_table_verify) {
     RecordWork(table->relid, Work::Verify, began, problems);
     EndProgress(progress);
     LeaveOwner(owner);
+    WarnOfMissingCopies(table);
     relation_close(base, NoLock);
     PG_RETURN_NULL();
 }
@@ -466,5 +468,8 @@ SQL_FUNCTION(index_table_repair) {
     const IndexTable *table = LockIndexTable(GetOwnIndexTable(PG_GETARG_OID(0)), AccessShareLock);
     RefuseHypertable(table->base);
     CheckIsComplete(table);
-    PG_RETURN_INT64(RepairIndexTable(table));
+    Oid relid = table->relid;
+    int64 problems = RepairIndexTable(table);
+    WarnOfMissingCopies(GetIndexTable(relid));
+    PG_RETURN_INT64(problems);
 }
