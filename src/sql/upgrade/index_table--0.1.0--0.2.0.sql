@@ -84,27 +84,6 @@ CREATE EVENT TRIGGER index_table_ddl_end ON ddl_command_end
     EXECUTE FUNCTION index_table.on_ddl_end();
 ALTER EVENT TRIGGER index_table_ddl_end ENABLE ALWAYS;
 
--- Following DDL -------------------------------------------------------------
-
-DROP EVENT TRIGGER index_table_ddl_start;
-CREATE EVENT TRIGGER index_table_ddl_start ON ddl_command_start
-    WHEN TAG IN ('ALTER TABLE', 'ALTER FOREIGN TABLE', 'ALTER TYPE', 'ALTER SCHEMA', 'ALTER VIEW', 'ALTER MATERIALIZED VIEW',
-                 'CREATE INDEX', 'ALTER INDEX', 'ALTER SEQUENCE', 'CREATE RULE', 'ALTER RULE',
-                 'DROP TABLE', 'DROP FOREIGN TABLE', 'DROP SERVER', 'DROP FOREIGN DATA WRAPPER', 'DROP INDEX', 'DROP TRIGGER', 'DROP FUNCTION', 'DROP ROUTINE', 'DROP AGGREGATE', 'DROP SCHEMA', 'DROP TYPE',
-                 'DROP DOMAIN', 'DROP COLLATION', 'DROP OPERATOR', 'DROP OPERATOR CLASS', 'DROP OPERATOR FAMILY',
-                 'DROP EXTENSION', 'DROP LANGUAGE', 'DROP OWNED')
-    EXECUTE FUNCTION index_table.on_ddl_start();
-ALTER EVENT TRIGGER index_table_ddl_start ENABLE ALWAYS;
-
-DROP EVENT TRIGGER index_table_ddl_end;
-CREATE EVENT TRIGGER index_table_ddl_end ON ddl_command_end
-    WHEN TAG IN ('CREATE TABLE', 'CREATE FOREIGN TABLE', 'CREATE SCHEMA', 'CREATE RULE', 'CREATE TRIGGER', 'CREATE INDEX',
-                 'ALTER TABLE', 'ALTER FOREIGN TABLE', 'ALTER TYPE', 'ALTER SCHEMA', 'ALTER VIEW', 'ALTER MATERIALIZED VIEW',
-                 'ALTER INDEX', 'ALTER SEQUENCE', 'ALTER EXTENSION',
-                 'CREATE PUBLICATION', 'ALTER PUBLICATION', 'CREATE SUBSCRIPTION', 'ALTER SUBSCRIPTION')
-    EXECUTE FUNCTION index_table.on_ddl_end();
-ALTER EVENT TRIGGER index_table_ddl_end ENABLE ALWAYS;
-
 -- Views ---------------------------------------------------------------------
 
 CREATE FUNCTION index_table.describe(
