@@ -31,24 +31,33 @@ Relation TryOpenRelation(Oid relid, LOCKMODE mode) {
     return rel;
 }
 
-void InsertDeleted(Relation rel, Datum *values, bool *nulls) {
-    Assert(CheckRelationLockedByMe(rel, RowExclusiveLock, true));
-    HeapTuple tuple = heap_form_tuple(RelationGetDescr(rel), values, nulls);
-    CommandId command = GetCurrentCommandId(true);
-    heap_insert(rel, tuple, command, HEAP_INSERT_FROZEN | HEAP_INSERT_NO_LOGICAL, nullptr);
+namespace {
+
+void InsertIndexEntries(Relation rel, HeapTuple tuple) {
     TupleTableSlot *slot = MakeSingleTupleTableSlot(RelationGetDescr(rel), &TTSOpsHeapTuple);
     ExecStoreHeapTuple(tuple, slot, false);
     ListCell *cell;
     foreach (cell, RelationGetIndexList(rel)) {
         Relation index = index_open(lfirst_oid(cell), RowExclusiveLock);
         IndexInfo *info = BuildIndexInfo(index);
-        Datum columns[INDEX_MAX_KEYS];
-        bool are_null[INDEX_MAX_KEYS];
-        FormIndexDatum(info, slot, nullptr, columns, are_null);
-        index_insert(index, columns, are_null, &tuple->t_self, rel, UNIQUE_CHECK_NO, false, info);
+        Datum values[INDEX_MAX_KEYS];
+        bool nulls[INDEX_MAX_KEYS];
+        FormIndexDatum(info, slot, nullptr, values, nulls);
+        index_insert(index, values, nulls, &tuple->t_self, rel, UNIQUE_CHECK_NO, false, info);
         index_close(index, NoLock);
     }
     ExecDropSingleTupleTableSlot(slot);
+}
+
+} // namespace
+
+void InsertDeleted(Relation rel, Datum *values, bool *nulls) {
+    Assert(CheckRelationLockedByMe(rel, RowExclusiveLock, true));
+    HeapTuple tuple = heap_form_tuple(RelationGetDescr(rel), values, nulls);
+    CommandId command = GetCurrentCommandId(true);
+    heap_insert(rel, tuple, command, HEAP_INSERT_FROZEN | HEAP_INSERT_NO_LOGICAL, nullptr);
+    if (rel->rd_rel->relhasindex)
+        InsertIndexEntries(rel, tuple);
     // What is toasted of it, too.
     if (compat::DeleteHeapTuple(rel, &tuple->t_self, command) != TM_Ok)
         elog(ERROR, "a row was changed by somebody else");
