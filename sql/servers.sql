@@ -423,6 +423,69 @@ RESET index_table.enable_scan;
 SELECT * FROM index_table.verify('readings_by_f_h');
 DROP TABLE readings;
 
+-- Values come back from servers without what their text does not tell: room in arrays for NULLs that are there no more, NaN's
+-- sign, how a row was stored that is a value.
+\c regress_server_1
+CREATE TABLE servers.parts (a int, b text);
+\c regress_server_2
+CREATE TABLE servers.parts (a int, b text);
+\c :here
+SET search_path = servers;
+SET client_min_messages = warning;
+CREATE TABLE parts (a int, b text);
+INSERT INTO parts SELECT i, repeat('part ' || i, 200) FROM generate_series(1, 8) AS i;
+CREATE TABLE odd (id int[] PRIMARY KEY, f float8[], part parts, k int);
+INSERT INTO odd SELECT ARRAY[i, NULL], ARRAY[-'NaN'::float8, i], p, i FROM generate_series(1, 8) AS i JOIN parts AS p ON p.a = i;
+UPDATE odd SET id[2] = 7 WHERE k <= 6;
+SELECT index_table.create('odd', 'k', 'denormalized', partitions => 2, servers => 'regress_1, regress_2');
+SELECT index_table.create('odd', 'part', partitions => 2, servers => 'regress_1, regress_2');
+UPDATE odd SET k = -k WHERE k < 3;
+UPDATE odd SET part = ROW(0, 'none') WHERE k = 3;
+UPDATE odd SET f[2] = 0 WHERE k = 4;
+UPDATE odd SET id[2] = 8 WHERE k IN (5, 7);
+DELETE FROM odd WHERE k IN (-1, 6, 8);
+-- Before the statement ends, too.
+CREATE FUNCTION looks() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM count(*) FROM odd WHERE k = NEW.k; RETURN NULL; END $$;
+CREATE TRIGGER looks AFTER UPDATE ON odd FOR EACH ROW EXECUTE FUNCTION looks();
+UPDATE odd SET k = k + 10, f[1] = 1;
+SELECT index_table, problem FROM index_table.index_tables AS i, index_table.verify(i.index_table) WHERE base = 'odd'::regclass;
+SELECT id, k, f, (part).a FROM odd ORDER BY k;
+INSERT INTO recomputation VALUES ('odd_by_k', 'k, partition_id, id, f, part', 'odd b', 'true'), ('odd_by_part', 'part, partition_id, id', 'odd b', 'true');
+SELECT * FROM differences();
+DELETE FROM recomputation WHERE index_table IN ('odd_by_k'::regclass, 'odd_by_part'::regclass);
+
+-- A column is not added there while this transaction itself has locked the table there.
+BEGIN;
+UPDATE odd SET k = k + 1;
+ALTER TABLE odd ADD COLUMN more int;
+\echo :SQLSTATE
+ROLLBACK;
+BEGIN;
+SELECT count(*) > 0 FROM odd_by_k;
+ALTER TABLE odd ADD COLUMN more int;
+\echo :SQLSTATE
+ROLLBACK;
+BEGIN;
+SELECT count(*) > 0 FROM there_1;
+ALTER TABLE odd ADD COLUMN more int;
+COMMIT;
+BEGIN;
+SELECT index_table.create('odd', 'more', 'denormalized', partitions => 1, servers => 'regress_1');
+INSERT INTO odd (id, more) VALUES ('{9}', 9);
+ALTER TABLE odd ADD COLUMN most int;
+\echo :SQLSTATE
+ROLLBACK;
+SELECT index_table, problem FROM index_table.index_tables AS i, index_table.verify(i.index_table) WHERE base = 'odd'::regclass;
+DROP TABLE odd, parts;
+SELECT index_table.vacuum();
+\c regress_server_1
+DROP TABLE servers.parts;
+\c regress_server_2
+DROP TABLE servers.parts;
+\c :here
+SET search_path = servers;
+SET client_min_messages = warning;
+
 SELECT * FROM differences();
 -- Everything goes with its base table.
 DELETE FROM recomputation;

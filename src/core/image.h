@@ -1,32 +1,19 @@
-// Values that are compared byte for byte, of which one may have come from another server as text: a
-// float that is no number has one text ('NaN') and many images (inf - inf has another sign than
-// 'NaN' on some processors).
+// Values that are compared byte for byte, of which one may have come from another server as text,
+// and then has another image where a text has many: a float that is no number (inf - inf has
+// another sign than 'NaN' on some processors), an array whose NULLs were overwritten (it still has
+// room for them), a row that was taken from a table as it is (compressed), whatever contains them.
+// What is not the same byte for byte may be so as text: with UseLosslessText() in force, where two
+// values must not pass for one.
 #pragma once
 
 #include "pg.h"
 
 namespace index_table {
 
-// Whether it is a float, or of a domain over one, and no number.
-inline bool IsNaN(Oid type, Datum value, bool by_value, int length) {
-    if (!by_value || (length != sizeof(float4) && length != sizeof(float8)))
-        return false;
-    if (type >= FirstNormalObjectId)
-        type = getBaseType(type);
-    return (type == FLOAT8OID && std::isnan(DatumGetFloat8(value))) ||
-           (type == FLOAT4OID && std::isnan(DatumGetFloat4(value)));
-}
+// Neither is NULL. May allocate memory.
+bool IsSameImage(Form_pg_attribute att, Datum a, Datum b);
 
-inline bool IsSameImage(Form_pg_attribute att, Datum a, Datum b) {
-    return datum_image_eq(a, b, att->attbyval, att->attlen) ||
-           (IsNaN(att->atttypid, a, att->attbyval, att->attlen) &&
-            IsNaN(att->atttypid, b, att->attbyval, att->attlen));
-}
-
-inline uint32 HashImage(Form_pg_attribute att, Datum value) {
-    return IsNaN(att->atttypid, value, att->attbyval, att->attlen)
-               ? 0
-               : datum_image_hash(value, att->attbyval, att->attlen);
-}
+// Values of the same image, as above, have the same.
+uint32 HashImage(Form_pg_attribute att, Datum value);
 
 } // namespace index_table

@@ -432,6 +432,34 @@ void RepairServerTables(ServerRepair *repair) {
 
 // --- Columns -----------------------------------------------------------------------
 
+namespace {
+
+// What postgres_fdw has locked there for this transaction it would wait for. The index table is
+// locked here: no other session of this server has anything to do with the table.
+void CheckIsNotLocked(Oid partition, ShardConnection *connection, const char *table_name) {
+    PGresult *locks = ExecuteReading(
+        connection,
+        "SELECT FROM pg_catalog.pg_locks WHERE relation = $1::pg_catalog.regclass AND granted "
+        "AND database = (SELECT oid FROM pg_catalog.pg_database "
+        "WHERE datname = pg_catalog.current_database()) "
+        "AND mode IN ('AccessShareLock', 'RowShareLock', 'RowExclusiveLock')",
+        1, &table_name);
+    Relation rel = relation_open(partition, NoLock);
+    bool is_new = rel->rd_createSubid != InvalidSubTransactionId;
+    relation_close(rel, NoLock);
+    if (PQntuples(locks) == 0 || !(is_new || HasUsedServers(list_make1_oid(partition))))
+        return;
+    ereport(ERROR, (errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
+                    errmsg("cannot add a column to partition \"%s\" in a transaction that has used "
+                           "server \"%s\" before",
+                           get_rel_name(partition), ServerOf(partition)->servername),
+                    errdetail("It has locked the table there, through postgres_fdw, and would wait "
+                              "for itself."),
+                    errhint("Begin another transaction, and do this first.")));
+}
+
+} // namespace
+
 void AddServerColumn(const IndexTable *table, const char *column, const char *missing) {
     ListCell *cell;
     foreach (cell, find_inheritance_children(table->relid, NoLock)) {
@@ -444,6 +472,7 @@ void AddServerColumn(const IndexTable *table, const char *column, const char *mi
         // One that was added by a transaction that failed is there still.
         const char *name = column;
         const char *table_name = RemoteName(partition);
+        CheckIsNotLocked(partition, connection, table_name);
         for (int i = 1;; i++) {
             const char *values[] = {table_name, name};
             PGresult *found = ExecuteReading(

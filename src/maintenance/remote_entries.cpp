@@ -686,6 +686,7 @@ void WriteToServers(ChangeBuffer *buffer, const NetChanges &net, bool more_to_co
         AddInsert(&writer, &change);
 
     OwnerContext owner = EnterOwner(root->rd_rel->relowner);
+    UseLosslessText(); // images are of text; LeaveOwner() ends it
     // Deletions first: one statement may hand a unique key from one row to another.
     for (Part &part : std::span(writer.parts, writer.storage.count))
         DeleteFromPart(&writer, &part);
