@@ -139,6 +139,7 @@ void OnUpperPaths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input,
 // What a query will write to on shards is noted before anything can be sent there. Index tables are
 // brought into step last before it starts: that may run queries itself.
 void OnExecutorStart(QueryDesc *query, int flags) {
+    ReenterTruncated();
     BeforeStartOfWrites(query, flags);
     QueryStart outer = BeginQueryStart();
     PG_TRY();
@@ -213,6 +214,7 @@ void OnProcessUtility(PlannedStmt *statement, const char *text, bool read_only,
             standard_ProcessUtility(statement, text, read_only, context, params, environment,
                                     receiver, completion);
         FollowTruncate(truncated.foreign, truncated.numbers);
+        ReenterTruncated();
     }
     PG_FINALLY();
     { EndUtility(&running); }
@@ -268,6 +270,7 @@ void OnTransactionEnd(XactEvent event, void *) {
     AtEOXactRechecks();
     AtEOXactOwnEntries();
     AtEOXactStatements();
+    AtEOXactTruncated();
     AtEOXactWrites();
     AtEOXactCommands();
     AtEOXactOutbox();

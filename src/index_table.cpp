@@ -25,6 +25,7 @@ void _PG_init(void) {
     index_table::InitializeCatalogCache();
     index_table::InitializeMaintenance();
     index_table::InitializeWrites();
+    index_table::InitializeTruncation();
     index_table::InitializeConnections();
     index_table::InitializeRemoteSelect();
     index_table::InitializeShardAccess();

@@ -16,6 +16,9 @@
 namespace index_table {
 namespace {
 
+using Function = void (*)();
+constinit Function before_commit = nullptr;
+
 // Constraints may be violated by entries of truncated, detached or dropped partitions.
 bool MayMeetDeadEntries(const IndexTable *table) {
     // No lock of this statement need have been a new one, which brings such news.
@@ -293,9 +296,15 @@ void AfterUtility(const UtilityStatement *running) {
         FlushIfNeeded(false);
 }
 
+void CallBeforeCommit(void (*function)()) {
+    before_commit = function;
+}
+
 // By now PostgreSQL has fired what was deferred, for the last time: not what this flush may defer.
 void FlushBeforeCommit() {
     Assert(GetCurrentTransactionNestLevel() == 1);
+    if (before_commit)
+        before_commit();
     while (HasChanges() || HasRechecks()) {
         Flush(true, true);
         AfterTriggerFireDeferred();

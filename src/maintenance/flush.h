@@ -16,6 +16,8 @@ void FlushAllChanges();
 
 // Carries out everything that is captured, and what that defers. Raises what writing raises.
 void FlushBeforeCommit();
+// What another folder has to do before that; its errors abort the transaction.
+void CallBeforeCommit(void (*function)());
 
 // Whether changes remain captured that belong to an outer nest level: an index table then lacks
 // them until the subtransaction ends.

@@ -16,11 +16,6 @@ struct WrittenPartitions {
 };
 constinit WrittenPartitions written = {};
 
-bool IsWritten(int32 partition_id) {
-    return std::find(written.ids, written.ids + written.count, partition_id) !=
-           written.ids + written.count;
-}
-
 void RemoveFrom(EntryWriter *writer, const IndexTable *table, Oid storage, int32 partition_id) {
     Relation rel = table_open(storage, RowExclusiveLock);
     AttrNumber attno = LiveColumn(rel, table, table->partition_position());
@@ -41,9 +36,14 @@ void RemoveFrom(EntryWriter *writer, const IndexTable *table, Oid storage, int32
 
 } // namespace
 
+bool IsWrittenPartition(int32 partition_id) {
+    return std::find(written.ids, written.ids + written.count, partition_id) !=
+           written.ids + written.count;
+}
+
 void RememberWrittenPartition(int32 partition_id) {
     Assert(IsTransactionState() && partition_id > 0);
-    if (IsWritten(partition_id))
+    if (IsWrittenPartition(partition_id))
         return;
     if (written.count == written.capacity) {
         int capacity = Max(16, written.capacity * 2);
@@ -63,7 +63,7 @@ void RemoveOwnEntries(Oid leaf) {
     if (written.count == 0)
         return;
     std::optional<PartitionNumber> number = FindPartitionNumber(leaf);
-    if (!number || !IsWritten(number->id))
+    if (!number || !IsWrittenPartition(number->id))
         return;
     // The base table may be dropped with it, and its index tables too.
     const Base *base = SearchSysCacheExists1(RELOID, ObjectIdGetDatum(number->base))

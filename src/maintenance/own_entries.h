@@ -9,6 +9,7 @@ namespace index_table {
 
 // Notes that this transaction writes entries of a partition.
 void RememberWrittenPartition(int32 partition_id);
+bool IsWrittenPartition(int32 partition_id);
 
 // Removes the entries that this transaction has written for a leaf whose number is about to be
 // retired. Nothing, in no time, where it has written none; else index tables are read as a whole.

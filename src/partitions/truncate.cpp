@@ -4,17 +4,70 @@
 #include "core/public.h"
 #include "deferred/public.h"
 #include "maintenance/public.h"
+#include "partitions/membership.h"
 #include "partitions/references.h"
 #include "partitions/triggers.h"
 
 namespace index_table {
 namespace {
 
-void RenumberTruncated(Oid leaf) {
+// A leaf that a TRUNCATE has given a number; in TopTransactionContext.
+struct Truncated {
+    uint64 id;
+    Oid leaf;
+    int32 number;
+};
+constinit List *truncated_leaves = nullptr; // of statements that run
+constinit List *written_leaves = nullptr;   // of those that are over: written to meanwhile
+constinit uint64 last_id = 0;
+
+// Lives with the statement, which may end after the transaction.
+struct TruncateEnd {
+    MemoryContextCallback callback;
+    uint64 id;
+};
+
+// The last that was registered is the first to be called.
+void OnTruncateEnd(void *argument) {
+    uint64 id = static_cast<TruncateEnd *>(argument)->id;
+    for (int i = list_length(truncated_leaves) - 1; i >= 0; i--) {
+        Truncated *truncated = static_cast<Truncated *>(list_nth(truncated_leaves, i));
+        if (truncated->id != id)
+            continue;
+        truncated_leaves = list_delete_nth_cell(truncated_leaves, i);
+        if (!IsWrittenPartition(truncated->number))
+            return;
+        MemoryContext caller = MemoryContextSwitchTo(TopTransactionContext);
+        written_leaves = lappend(written_leaves, truncated);
+        MemoryContextSwitchTo(caller);
+        return;
+    }
+}
+
+// `statement` is freed when the TRUNCATE ends.
+void RememberLeaf(Oid leaf, MemoryContext statement) {
+    std::optional<PartitionNumber> number = FindPartitionNumber(leaf);
+    if (!number)
+        return;
+    MemoryContext caller = MemoryContextSwitchTo(TopTransactionContext);
+    Truncated *truncated = palloc_object(Truncated);
+    *truncated = {.id = ++last_id, .leaf = leaf, .number = number->id};
+    truncated_leaves = lappend(truncated_leaves, truncated);
+    MemoryContextSwitchTo(caller);
+    TruncateEnd *end =
+        static_cast<TruncateEnd *>(MemoryContextAllocZero(statement, sizeof(TruncateEnd)));
+    *end = {.callback = {.func = OnTruncateEnd, .arg = end}, .id = last_id};
+    MemoryContextRegisterResetCallback(statement, &end->callback);
+}
+
+// Null `statement`: it is over.
+void RenumberTruncated(Oid leaf, MemoryContext statement) {
     FAULT_POINT("truncate.renumber_truncated");
     if (IsForeign(leaf))
         RememberIntentOfAll(leaf);
     RenumberReferenced(leaf);
+    if (statement)
+        RememberLeaf(leaf, statement);
 }
 
 } // namespace
@@ -25,9 +78,42 @@ void FollowTruncate(List *foreign, List *numbers) {
     forboth(cell, foreign, before, numbers) {
         std::optional<PartitionNumber> number = FindPartitionNumber(lfirst_oid(cell));
         if (number && number->id == lfirst_int(before))
-            RenumberTruncated(lfirst_oid(cell));
+            RenumberTruncated(lfirst_oid(cell), nullptr);
     }
     PrecedeShards();
+}
+
+void ReenterTruncated() {
+    List *leaves = written_leaves;
+    if (leaves == NIL)
+        return;
+    written_leaves = NIL;
+    FlushChanges();
+    bool push_snapshot = !ActiveSnapshotSet();
+    if (push_snapshot)
+        PushActiveSnapshot(GetTransactionSnapshot());
+    ListCell *cell;
+    foreach (cell, leaves) {
+        const Truncated *truncated = static_cast<Truncated *>(lfirst(cell));
+        std::optional<PartitionNumber> number = FindPartitionNumber(truncated->leaf);
+        if (!number || number->id != truncated->number)
+            continue;
+        LockRelationOid(number->base, RowExclusiveLock);
+        OwnerContext owner = EnterOwner(RelationOwner(number->base));
+        ReloadLeaf(number->base, truncated->leaf);
+        LeaveOwner(owner);
+    }
+    if (push_snapshot)
+        PopActiveSnapshot();
+}
+
+void AtEOXactTruncated() {
+    truncated_leaves = nullptr;
+    written_leaves = nullptr;
+}
+
+void InitializeTruncation() {
+    CallBeforeCommit(ReenterTruncated);
 }
 
 namespace {
@@ -57,11 +143,11 @@ bool HasTruncateTrigger(Oid relid) {
 
 // Foreign tables have no TRUNCATE triggers on 15, nor where a dump of 15 was restored. TRUNCATE of
 // a partitioned table fires those of every partitioned table below it.
-void RenumberForeignChildren(Oid parent) {
+void RenumberForeignChildren(Oid parent, MemoryContext statement) {
     ListCell *cell;
     foreach (cell, find_inheritance_children(parent, NoLock))
         if (IsForeign(lfirst_oid(cell)) && !HasTruncateTrigger(lfirst_oid(cell)))
-            RenumberTruncated(lfirst_oid(cell));
+            RenumberTruncated(lfirst_oid(cell), statement);
 }
 
 } // namespace
@@ -84,9 +170,10 @@ SQL_FUNCTION(index_table_announce) {
     }
     FlushChanges();
     // The function's own memory is reset sooner than what it belongs to.
-    PrecedeShardsAfter(MemoryContextGetParent(CurrentMemoryContext));
-    RenumberTruncated(relid);
+    MemoryContext statement = MemoryContextGetParent(CurrentMemoryContext);
+    PrecedeShardsAfter(statement);
+    RenumberTruncated(relid, statement);
     if (trigger->tg_relation->rd_rel->relkind == RELKIND_PARTITIONED_TABLE)
-        RenumberForeignChildren(relid);
+        RenumberForeignChildren(relid, statement);
     return kNoRow;
 }

@@ -9,4 +9,14 @@ namespace index_table {
 // still have the one they had before.
 void FollowTruncate(List *foreign, List *numbers);
 
+// After a TRUNCATE, at the latest before the next statement or the commit: leaves that have got
+// entries under their new number while it ran get another one, and entries of the rows that they
+// have now. What triggers BEFORE TRUNCATE have written is gone.
+void ReenterTruncated();
+
+// The transaction has ended.
+void AtEOXactTruncated();
+
+void InitializeTruncation();
+
 } // namespace index_table
