@@ -296,6 +296,21 @@ UPDATE customers SET email = 'x' || email WHERE customer_id % 5 = 0;
 SELECT * FROM differences();
 SELECT same($$ SELECT * FROM customers WHERE email LIKE 'xU%' $$);
 
+-- An OR that is checked row by row stops at what is true, as it does without index tables.
+CREATE FUNCTION fails(text) RETURNS text LANGUAGE plpgsql STABLE AS $$ BEGIN IF $1 = 'x' THEN RAISE 'it was asked'; END IF; RETURN $1; END $$;
+SET index_table.enable_scan = force;
+SET plan_cache_mode = force_generic_plan;
+PREPARE one_of AS SELECT town FROM customers WHERE email = $1 AND (town = $2 OR town = fails($3));
+SELECT * FROM plan($$ EXECUTE one_of ('User7@example.com', 'Town 7', 'x') $$);
+EXECUTE one_of ('User7@example.com', 'Town 7', 'x');
+PREPARE either AS SELECT count(*) FROM customers WHERE town = $1 OR town = fails($2);
+EXECUTE either ('Town 7', 'Town 8');
+SELECT reads($$ EXECUTE either ('Town 7', 'Town 8') $$);
+DEALLOCATE one_of;
+DEALLOCATE either;
+RESET plan_cache_mode;
+RESET index_table.enable_scan;
+
 -- An index table that was tampered with: no row is shown that the query does not ask for.
 BEGIN;
 SET LOCAL session_replication_role = replica;

@@ -40,6 +40,7 @@ struct CandidateSet {
     bool has_foreign;  // some of them are foreign tables
     bool has_servers;  // some index tables are on servers
     double expected_rows;
+    List *merged; // MergedClauses that were put into the join tree
 };
 
 // Null unless the planner scans this relation through index tables.

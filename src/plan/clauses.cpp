@@ -96,13 +96,14 @@ void Collect(Collector *collector, Node *quals, Index security_level) {
             list_length(reinterpret_cast<OpExpr *>(clause)->args) == 2)
             collector->others = lappend(collector->others, clause);
         pull_varattnos(clause, collector->relid, &collector->clauses->columns);
-        if (Expr *merged = MergeOr(collector->root, clause)) {
+        bool is_own = bms_membership(relids) == BMS_SINGLETON;
+        if (Expr *merged = is_own ? MergeOr(collector->root, clause) : nullptr) {
             MergedClause *note = palloc_object(MergedClause);
-            *note = {cell, merged};
+            *note = {cell, merged, reinterpret_cast<Expr *>(clause)};
             collector->clauses->merged = lappend(collector->clauses->merged, note);
             clause = reinterpret_cast<Node *>(merged);
         }
-        if (bms_membership(relids) == BMS_SINGLETON && !contain_volatile_functions(clause))
+        if (is_own && !contain_volatile_functions(clause))
             AddOwn(collector, reinterpret_cast<Expr *>(clause), security_level);
     }
 }
@@ -264,6 +265,19 @@ void ApplyMergedClauses(const Clauses *clauses) {
         MergedClause *note = static_cast<MergedClause *>(lfirst(cell));
         lfirst(note->cell) = note->merged;
     }
+}
+
+List *WithoutMerged(const List *merged, const List *clauses) {
+    List *originals = NIL;
+    ListCell *cell, *note;
+    foreach (cell, clauses) {
+        const Expr *clause = static_cast<Expr *>(lfirst(cell));
+        foreach (note, merged)
+            if (equal(static_cast<MergedClause *>(lfirst(note))->merged, clause))
+                clause = static_cast<MergedClause *>(lfirst(note))->original;
+        originals = lappend(originals, copyObjectImpl(clause));
+    }
+    return originals;
 }
 
 List *CollectOwnClauses(PlannerInfo *root, Index relid) {

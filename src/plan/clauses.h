@@ -21,6 +21,7 @@ struct JoinClause {
 struct MergedClause {
     ListCell *cell;
     Expr *merged;
+    Expr *original;
 };
 
 struct Clauses {
@@ -36,6 +37,10 @@ Clauses CollectClauses(PlannerInfo *root, Index relid);
 
 // Puts the merged clauses into the join tree, for the planner to find.
 void ApplyMergedClauses(const Clauses *clauses);
+
+// An implicitly ANDed list with the original in place of each merged clause, copied: what is
+// checked row by row stops at the first arm that is true, as the query has it.
+List *WithoutMerged(const List *merged, const List *clauses);
 
 // The clauses of another relation of the query, likewise.
 List *CollectOwnClauses(PlannerInfo *root, Index relid);

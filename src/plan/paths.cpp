@@ -6,6 +6,7 @@
 #include "core/public.h"
 #include "exec/public.h"
 #include "plan/candidates.h"
+#include "plan/clauses.h"
 #include "plan/costs.h"
 #include "plan/estimate.h"
 #include "plan/multi_valued.h"
@@ -366,11 +367,12 @@ Plan *PlanScan(PlannerInfo *root, RelOptInfo *rel, CustomPath *best, List *targe
         AddDistances(&plan, first);
         if (plan.source_count == 1)
             filter = RemainingClauses(rel, first, clauses, &plan.implied);
-        plan.entry_filter = EntryFilter(rel, first, filter);
+        plan.entry_filter =
+            WithoutMerged(GetCandidates(rel)->merged, EntryFilter(rel, first, filter));
         if (plan.source_count > 1)
             plan.recheck = NIL; // each is a part of a clause only; all clauses are in the filter
     }
-    filter = extract_actual_clauses(filter, false);
+    filter = WithoutMerged(GetCandidates(rel)->merged, extract_actual_clauses(filter, false));
     List *checked = list_concat_copy(filter, plan.recheck);
     plan.columns = NeededColumns(rel, list_concat(checked, plan.distances));
     CustomScan *scan = MakeCustomScan(plan, GetScanMethods(plan.mode));

@@ -180,6 +180,7 @@ CandidateSet *Decide(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte) {
     if (!set || !IsWorthwhile(root, rel, set, &clauses))
         return nullptr;
     ApplyMergedClauses(&clauses);
+    set->merged = clauses.merged;
     return set;
 }
 
