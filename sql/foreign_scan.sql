@@ -386,6 +386,24 @@ INSERT INTO own VALUES (1, 'x'), (2, 'x');
 SELECT index_table.create('own', 'v', identity => 'id');
 SELECT id FROM own WHERE v = 'x' ORDER BY id;
 SELECT count(*) FROM plan('SELECT * FROM own WHERE v = ''x''') AS p WHERE p ~ 'Custom Scan';
+-- Code of a type that asks the shard for other rows while one is read from it.
+CREATE FUNCTION is_known(int) RETURNS boolean LANGUAGE plpgsql STABLE AS $$ BEGIN
+    RETURN $1 > 2 OR EXISTS (SELECT FROM index_table.fetch(NULL::foreign_scan.loose, 'foreign_scan.loose_by_v', 'x') AS f WHERE f.id = $1);
+END $$;
+CREATE DOMAIN known AS int CHECK (is_known(VALUE));
+CREATE TABLE shards.knows (id int PRIMARY KEY, of int, v text);
+INSERT INTO shards.knows VALUES (1, 1, 'x'), (2, 5, 'x'), (3, 2, 'y');
+CREATE FOREIGN TABLE knows (id int, of known, v text) SERVER regress_scan_1 OPTIONS (schema_name 'shards', table_name 'knows');
+SELECT index_table.create('knows', 'v', identity => 'id');
+SET index_table.enable_scan = force;
+SELECT * FROM index_table.fetch(NULL::knows, 'knows_by_v', 'x');
+SELECT * FROM knows WHERE v = 'x' ORDER BY id;
+\set VERBOSITY sqlstate
+SELECT * FROM knows WHERE v = 'y';
+\set VERBOSITY default
+SELECT * FROM knows WHERE v = 'x' ORDER BY id;
+INSERT INTO recomputation VALUES ('knows_by_v', 'v, partition_id, id', 'knows b', 'true');
+SELECT * FROM differences() AS d WHERE index_table = 'knows_by_v'::regclass;
 -- A shard that was written to through a partition that has left since.
 SET index_table.enable_scan = force;
 CREATE TABLE shards.leaving (id int PRIMARY KEY, v text);

@@ -232,9 +232,11 @@ bool IsAlive(ShardConnection *self) {
     return true;
 }
 
+// One that nobody waits for an answer of: while a row is read, code of its types may ask for
+// others.
 ShardConnection *FindConnection(Oid mapping, Oid user) {
     ShardConnection **link = &connections;
-    while (*link && ((*link)->mapping != mapping || (*link)->user != user))
+    while (*link && ((*link)->mapping != mapping || (*link)->user != user || (*link)->is_busy))
         link = &(*link)->next;
     ShardConnection *self = *link;
     if (self) {
@@ -338,8 +340,6 @@ ShardConnection *OpenConnection(Oid foreign_table, Oid user) {
 ShardConnection *OpenServerConnection(ForeignServer *server, Oid user, Oid foreign_table) {
     UserMapping *mapping = GetUserMapping(user, server->serverid);
     ShardConnection *self = FindConnection(mapping->umid, user);
-    if (self->is_busy)
-        elog(ERROR, "the connection to server \"%s\" is in use", server->servername);
     self->ends = false;
     self->is_used = true;
     self->table = foreign_table;

@@ -2,9 +2,10 @@
 //
 // They obey the options of server and user mapping, and the security rules, as postgres_fdw does. A
 // connection runs one statement at a time, each a transaction of its own: it sees what is committed
-// on the shard, and not what this transaction has written there through postgres_fdw. Nothing here
-// blocks: waits are interruptible, and end with index_table.shard_connect_timeout and
-// index_table.shard_timeout (but looking up host names is libpq's, and may take its time).
+// on the shard, and not what this transaction has written there through postgres_fdw. Who asks a
+// server while an answer of it is awaited gets another connection. Nothing here blocks: waits are
+// interruptible, and end with index_table.shard_connect_timeout and index_table.shard_timeout (but
+// looking up host names is libpq's, and may take its time).
 //
 // Connections are made when they are needed. Those that were used last, as many as
 // index_table.shard_connections says, are kept when a transaction ends; more are open at once where
