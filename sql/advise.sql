@@ -17,6 +17,7 @@ CREATE TABLE people_1 PARTITION OF people FOR VALUES IN (1);
 CREATE TABLE people_2 PARTITION OF people FOR VALUES IN (2);
 CREATE TABLE hashed (a int, b int, c int, PRIMARY KEY (a, b)) PARTITION BY HASH (a, b);
 CREATE TABLE hashed_0 PARTITION OF hashed FOR VALUES WITH (MODULUS 1, REMAINDER 0);
+CREATE TABLE "Odd 'Names'" (id int PRIMARY KEY, "it's" text, a$b text) PARTITION BY HASH (id);
 CREATE FUNCTION initial(text) RETURNS text LANGUAGE sql IMMUTABLE AS $$ SELECT left($1, 1) $$;
 CREATE VIEW shown AS SELECT email AS mail, town FROM people WHERE born > '2000-01-01';
 
@@ -45,6 +46,10 @@ SELECT * FROM asks('UPDATE people SET town = $1, email = $2 WHERE email = $3');
 SELECT * FROM asks('DELETE FROM people WHERE town = $1');
 SELECT * FROM asks('INSERT INTO people (id, region) VALUES ($1, $2)');
 SELECT * FROM asks('PREPARE p (text) AS SELECT id FROM people WHERE email = $1');
+-- Quotes and dollars in names and comments are no strings.
+SELECT * FROM asks('SELECT id FROM "Odd ''Names''" WHERE "it''s" = $1', '"Odd ''Names''"');
+SELECT * FROM asks('SELECT id FROM "Odd ''Names''" AS u WHERE u.a$b = $1 AND U&"it\0027s" > $2', '"Odd ''Names''"');
+SELECT * FROM asks(E'SELECT /* it''s /* $x$ */ */ id FROM people -- ''t''is\n WHERE email = $1');
 -- Through views, joins, subqueries, and more than once.
 SELECT * FROM asks('SELECT mail FROM shown WHERE mail = $1');
 SELECT * FROM asks('SELECT p.id FROM hashed h JOIN people p ON p.town = h.c::text LEFT JOIN people q USING (email) WHERE EXISTS (SELECT FROM people r WHERE r.code = h.b::text)');
@@ -67,6 +72,10 @@ CREATE DOMAIN telling AS text CHECK (tells(VALUE));
 SELECT * FROM asks('SELECT id FROM people WHERE email = $1 AND ''{x}''::telling[] IS NOT NULL');
 SELECT * FROM asks('SELECT id FROM people WHERE email = $1 AND $x${x}$x$::telling[] IS NOT NULL');
 SELECT * FROM asks('SELECT id FROM people WHERE email = $1 AND telling[] $2 IS NOT NULL');
+SELECT * FROM asks('SELECT id AS "''" FROM people WHERE email = $1 AND e''{x}''::telling[] IS NOT NULL');
+SELECT * FROM asks('SELECT id AS "''" FROM people WHERE email = $1 AND U&''{x}''::telling[] IS NOT NULL');
+SELECT * FROM asks('SELECT id AS a$b FROM people WHERE email = $1 AND $x${x}$x$::telling[] IS NOT NULL');
+SELECT * FROM asks('SELECT $1a FROM people WHERE ''{x}''::telling[] IS NOT NULL');
 BEGIN;
 SELECT count(*) FROM asks('DELETE FROM people WHERE town = $1');
 SELECT count(*) FROM pg_locks WHERE pid = pg_backend_pid() AND relation = 'people'::regclass;
@@ -179,4 +188,4 @@ COMMIT;
 SELECT * FROM differences();
 DROP VIEW advice, shown;
 DROP FUNCTION asks;
-DROP TABLE people, hashed, orders, plain;
+DROP TABLE people, hashed, orders, plain, "Odd 'Names'";

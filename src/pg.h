@@ -141,6 +141,7 @@ extern "C" {
 #include "parser/parse_utilcmd.h"
 #include "parser/parser.h"
 #include "parser/parsetree.h"
+#include "parser/scanner.h"
 #include "partitioning/partbounds.h"
 #include "partitioning/partdesc.h"
 #include "partitioning/partprune.h"

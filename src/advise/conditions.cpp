@@ -394,21 +394,37 @@ bool GiveConstant(char **text, Bitmapset **given, const Message &message) {
     return true;
 }
 
+// Whether a token is a string, by how it begins: 'x', E'x', U&'x', $x$x$x$ and the like.
+bool IsString(const char *token) {
+    if (*token == '$')
+        return !isdigit(static_cast<unsigned char>(token[1])); // else a parameter
+    if (*token != '\0' && strchr("bBeEnNxX", *token))
+        token++;
+    else if (strncmp(token, "u&", 2) == 0 || strncmp(token, "U&", 2) == 0)
+        token += 2;
+    return *token == '\'';
+}
+
 // Whether a text has strings of its own. To parse one is to have a type read it, and a type may be
 // somebody's: an array of a domain runs the domain's checks, with the rights of who asks.
-// Statistics have parameters for them, but of cursors' texts and the like.
+// Statistics have parameters for them, but of cursors' texts and the like. The server's scanner
+// tells them from names and comments, which may have quotes, too.
 bool HasStrings(const char *text) {
-    for (const char *at = text; *at; at++)
-        if (*at == '\'' || (*at == '$' && !isdigit(static_cast<unsigned char>(at[1]))))
-            return true;
-    return false;
+    core_yy_extra_type extra;
+    core_yyscan_t scanner = scanner_init(text, &extra, &ScanKeywords, ScanKeywordTokens);
+    core_YYSTYPE value;
+    YYLTYPE place;
+    bool found = false;
+    while (!found && core_yylex(&value, &place, scanner) != 0)
+        found = IsString(text + place);
+    scanner_finish(scanner);
+    return found;
 }
 
 List *ReadStatement(Oid base, char *text, const char *path) {
-    if (HasStrings(text))
-        return NIL;
     constexpr int kTries = 40;
     Bitmapset *given = nullptr;
+    bool has_none = false; // strings, before it was given some
     for (int i = 0; i < kTries; i++) {
         Search search = {.base = base, .given = given, .references = NIL};
         Message message = {};
@@ -416,7 +432,9 @@ List *ReadStatement(Oid base, char *text, const char *path) {
             NewGUCNestLevel(); // which the subtransaction ends
             SetForQuery("search_path", path);
             SetForQuery("lock_timeout", "100ms");
-            ReadText(&search, text);
+            has_none = has_none || !HasStrings(text);
+            if (has_none)
+                ReadText(&search, text);
         };
         if (TryAndUndo(read, &message))
             return search.references;
