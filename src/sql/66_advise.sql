@@ -148,21 +148,24 @@ CREATE FUNCTION index_table.estimate_bytes(
 COMMENT ON FUNCTION index_table.estimate_bytes(regclass, smallint[], oid[], smallint[], smallint[], boolean, boolean) IS
     'internal: what an index table would have of bytes, with its B-tree, once it is built; NULL where the table was never analyzed';
 
--- As make bench BENCH=advise measures it of statements of many rows. Natively a row that goes is left to VACUUM;
--- what is copied is written again whenever it changes.
+-- As make bench BENCH=advise measures it; the last three are how many statements there are for a row:
+-- 0 is many rows a statement, 1 one row each. Natively a row that goes is left to VACUUM; what is copied
+-- is written again whenever it changes.
 CREATE FUNCTION index_table.estimate_write_cost(
-    strategy text, inserted float8, key_changed float8, copies_changed float8, others_changed float8, deleted float8
+    strategy text, inserted float8, key_changed float8, copies_changed float8, others_changed float8, deleted float8,
+    inserting float8, updating float8, deleting float8
 ) RETURNS float8
     LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp
     AS $$
-    SELECT round((CASE WHEN inserted + key_changed + copies_changed + others_changed + deleted = 0 THEN 1.3
-                       ELSE (1.3 * inserted + 3.2 * key_changed
-                             + CASE WHEN strategy = 'normalized' THEN 0.22 ELSE 3.2 END * copies_changed
-                             + CASE WHEN strategy = 'denormalized' THEN 3.2 ELSE 0.22 END * others_changed
-                             + 1.9 * deleted)
-                            / (inserted + key_changed + copies_changed + others_changed + 0.02 * deleted) END)::numeric, 2)::float8
+    SELECT round((CASE WHEN inserted + key_changed + copies_changed + others_changed + deleted = 0 THEN 1.3 + 1.35 * inserting
+                       ELSE ((1.3 + 1.35 * inserting) * inserted + (3.2 + 3.5 * updating) * key_changed
+                             + CASE WHEN strategy = 'normalized' THEN 0.22 + 1.5 * updating ELSE 3.2 + 3.6 * updating END * copies_changed
+                             + CASE WHEN strategy = 'denormalized' THEN 3.2 + 3.6 * updating ELSE 0.22 + 1.5 * updating END * others_changed
+                             + (1.9 + 2.4 * deleting) * deleted)
+                            / (inserted + (1 + 0.75 * updating) * key_changed + (1 + 0.95 * updating) * copies_changed
+                               + (1 + 1.9 * updating) * others_changed + (0.02 + 0.04 * deleting) * deleted) END)::numeric, 2)::float8
     $$;
-COMMENT ON FUNCTION index_table.estimate_write_cost(text, float8, float8, float8, float8, float8) IS
+COMMENT ON FUNCTION index_table.estimate_write_cost(text, float8, float8, float8, float8, float8, float8, float8, float8) IS
     'internal: what an index table adds to these numbers of writes, as a multiple of what an index on each partition adds';
 
 -- What is asked for, a row for each set of keys that something is equal to: from statistics of
@@ -171,7 +174,7 @@ CREATE FUNCTION index_table.asked_for(
     base regclass,
     OUT command text, OUT equal text[], OUT equal_columns smallint[], OUT equal_types oid[],
     OUT ranged text[], OUT ranged_columns smallint[], OUT ranged_types oid[],
-    OUT shown smallint[], OUT changed smallint[], OUT calls bigint, OUT source text
+    OUT shown smallint[], OUT changed smallint[], OUT calls bigint, OUT rows bigint, OUT source text
 ) RETURNS SETOF record
     LANGUAGE plpgsql VOLATILE STRICT PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
     AS $$
@@ -191,8 +194,8 @@ CREATE FUNCTION index_table.asked_for(
         IF place IS NOT NULL THEN
             BEGIN
                 RETURN QUERY EXECUTE format($statements$
-                    SELECT c.*, s.calls, 'pg_stat_statements'
-                      FROM (SELECT s.query, sum(s.calls)::bigint AS calls FROM %s.pg_stat_statements s
+                    SELECT c.*, s.calls, s.rows, 'pg_stat_statements'
+                      FROM (SELECT s.query, sum(s.calls)::bigint AS calls, sum(s.rows)::bigint AS rows FROM %s.pg_stat_statements s
                              WHERE s.dbid = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
                                AND s.calls > 0 AND s.query <> '<insufficient privilege>'
                              GROUP BY s.query) s,
@@ -219,7 +222,7 @@ CREATE FUNCTION index_table.asked_for(
             BEGIN
                 RETURN QUERY EXECUTE format($conditions$
                     SELECT 'select', q.equal, q.equal_columns, q.equal_types, '{}'::text[], '{}'::smallint[], '{}'::oid[],
-                           '{}'::smallint[], '{}'::smallint[], max(q.calls)::bigint, 'pg_qualstats'
+                           '{}'::smallint[], '{}'::smallint[], max(q.calls)::bigint, NULL::bigint, 'pg_qualstats'
                       FROM (SELECT array_agg(quote_ident(a.attname) ORDER BY a.attname) AS equal,
                                    array_agg(a.attnum ORDER BY a.attname) AS equal_columns,
                                    array_agg(a.atttypid ORDER BY a.attname) AS equal_types,
@@ -250,7 +253,7 @@ CREATE FUNCTION index_table.asked_for(
                    ARRAY(SELECT i.indkey[k - 1] FROM generate_series(1, i.indnkeyatts) k),
                    ARRAY(SELECT a.atttypid FROM pg_attribute a WHERE a.attrelid = i.indexrelid AND a.attnum <= i.indnkeyatts ORDER BY a.attnum),
                    '{}'::text[], '{}'::smallint[], '{}'::oid[], '{}'::smallint[], '{}'::smallint[],
-                   (SELECT max(pg_stat_get_numscans(t.relid)) FROM pg_partition_tree(i.indexrelid) t), 'pg_stat_all_indexes'
+                   (SELECT max(pg_stat_get_numscans(t.relid)) FROM pg_partition_tree(i.indexrelid) t), NULL::bigint, 'pg_stat_all_indexes'
               FROM pg_index i
               JOIN pg_class c ON c.oid = i.indexrelid
               JOIN pg_am m ON m.oid = c.relam AND m.amname IN ('btree', 'hash')
@@ -277,6 +280,7 @@ CREATE FUNCTION index_table.advise(
         writes record;
         changes float8; -- but for the rows that are there
         updates float8; -- statements of them, where that is known
+        statements jsonb; -- how many there are for a row, by what they do, where that is known
         partition_key smallint[];
         is_hash boolean;
         row_identity smallint[];
@@ -350,6 +354,9 @@ CREATE FUNCTION index_table.advise(
                              'compared', ARRAY(SELECT t.attnum FROM pg_attribute t WHERE t.attrelid = this AND t.attnum > 0 AND quote_ident(t.attname) = ANY (a.equal || a.ranged))))
                     FROM index_table.asked_for(this) a);
         updates := (SELECT sum(a.calls) FROM jsonb_to_recordset(asked) AS a(command text, calls float8) WHERE a.command = 'update');
+        statements := (SELECT jsonb_object_agg(a.command, LEAST(1, a.calls / NULLIF(a.rows, 0)))
+                         FROM (SELECT a.command, sum(a.calls) AS calls, sum(a.rows) AS rows
+                                 FROM jsonb_to_recordset(asked) AS a(command text, calls float8, rows float8) GROUP BY 1) a);
         FOR this_set IN
             WITH lookup AS (
                 SELECT a.*, ARRAY(SELECT DISTINCT k FROM unnest(a.equal) k ORDER BY k) AS set
@@ -487,7 +494,9 @@ CREATE FUNCTION index_table.advise(
                 estimates := (SELECT jsonb_object_agg(e.kind, jsonb_build_object(
                                   'bytes', index_table.estimate_bytes(this, key_columns, key_types, ARRAY(SELECT i FROM unnest(row_identity) WITH ORDINALITY u(i, n) WHERE i <> ALL (key_columns) ORDER BY n), e.copied, is_unique, predicate IS NOT NULL),
                                   'write_cost', index_table.estimate_write_cost(e.kind, writes.inserted, writes.updated * key_share, writes.updated * copies_share,
-                                                                                writes.updated * GREATEST(0, 1 - key_share - copies_share), writes.deleted)))
+                                                                                writes.updated * GREATEST(0, 1 - key_share - copies_share), writes.deleted,
+                                                                                COALESCE((statements ->> 'insert')::float8, 1), COALESCE((statements ->> 'update')::float8, 1),
+                                                                                COALESCE((statements ->> 'delete')::float8, 1))))
                                 FROM (VALUES ('normalized', '{}'::smallint[]), ('partial', CASE WHEN cardinality(included) BETWEEN 1 AND 4 THEN included END),
                                              ('denormalized', ARRAY(SELECT a.attnum FROM pg_attribute a WHERE a.attrelid = this AND a.attnum > 0 AND NOT a.attisdropped
                                                                        AND a.attnum <> ALL (plain_columns || row_identity) ORDER BY a.attnum))) e(kind, copied)

@@ -104,6 +104,19 @@ END
 			describe(name => 'people_by_height', base => 'people', key => ['b.height'], copies => ['id'], identity => 1, is_unique => 1)));
 		oracle_ok($node, $copy, "index tables are right in $copy", 0);
 	}
+
+	# What writes cost depends on how many rows a statement has: those of statistics count, not the first load.
+	my $costs = q{SELECT string_agg(DISTINCT estimated_write_cost::text, ' ') FROM index_table.advise('written')};
+	$node->safe_psql($db, q{CREATE TABLE written (id int PRIMARY KEY, email text) PARTITION BY HASH (id);
+		CREATE TABLE written_0 PARTITION OF written FOR VALUES WITH (MODULUS 2, REMAINDER 0); CREATE TABLE written_1 PARTITION OF written FOR VALUES WITH (MODULUS 2, REMAINDER 1);
+		INSERT INTO written SELECT id, email FROM people WHERE id <= 10000; ANALYZE written;});
+	foreach my $case ([ '2.65', '' ], [ '1.3', 'INSERT INTO written SELECT id, email FROM people WHERE id BETWEEN 10001 AND 11000' ],
+		[ '2.65', join ';', map { "INSERT INTO written VALUES ($_, 'x')" } 20001 .. 20020 ], [ '1.98', q{INSERT INTO written VALUES (20031, 'y'), (20032, 'z')} ])
+	{
+		my ($cost, $statements) = @$case;
+		$node->safe_psql($db, "SELECT pg_stat_statements_reset(); $statements; SELECT * FROM written WHERE email = 'x'");
+		is($node->safe_psql($db, $costs), $cost, 'costs of writes: ' . ($statements eq '' ? 'nothing is known of statements' : substr $statements, 0, 60));
+	}
 	$node->stop;
 }
 
