@@ -127,7 +127,12 @@ foreach my $round (1 .. $rounds)
 diag(join(', ', map { "$died{$_} times $_" } sort keys %died));
 foreach my $side (@sides)
 {
-	is(log_problems($node{$side}, killed => 1), '', "$side: nothing in the log");
+	my $problems = log_problems($node{$side}, killed => 1);
+	# 18.6 leaves partitions open where an apply worker that writes to a partitioned table has fired row triggers: any
+	# trigger, without any extension. 15.20, 17.12 and 19 do not.
+	$problems = join "\n", grep { !/ logical replication apply worker WARNING:  resource was not closed: relation / } split /\n/, $problems
+	  if $node{$side}->pg_version >= 18 && $node{$side}->pg_version < 19;
+	is($problems, '', "$side: nothing in the log");
 }
 is(join("\n", slurp_file($node{subscriber}->logfile, $log) =~ /^(.*\] (?:23\w{3}|21000|42\w{3}) logical replication.* ERROR.*)$/mg), '', 'the subscriber has refused nothing');
 $node{subscriber}->safe_psql('postgres', "DROP SUBSCRIPTION $_") foreach 'leaves', 'roots';
