@@ -293,6 +293,7 @@ void OnSubTransactionEnd(SubXactEvent event, SubTransactionId, SubTransactionId,
     AtEOSubXactSpeculation(commits, level);
     AtEOSubXactRechecks(commits, level);
     AtEOSubXactCommands(commits, level);
+    AtEOSubXactTruncated(commits);
     AtEOSubXactSnapshotChecks(commits, level);
     AtEOSubXactConnections(commits, level);
     AtEOSubXactCounters(commits, level);

@@ -19,6 +19,7 @@ struct Truncated {
 };
 constinit List *truncated_leaves = nullptr; // of statements that run
 constinit List *written_leaves = nullptr;   // of those that are over: written to meanwhile
+constinit List *reentered_leaves = nullptr; // those that this was done for
 constinit uint64 last_id = 0;
 
 // Lives with the statement, which may end after the transaction.
@@ -87,6 +88,9 @@ void ReenterTruncated() {
     List *leaves = written_leaves;
     if (leaves == NIL)
         return;
+    MemoryContext caller = MemoryContextSwitchTo(TopTransactionContext);
+    reentered_leaves = list_concat(reentered_leaves, leaves);
+    MemoryContextSwitchTo(caller);
     written_leaves = NIL;
     FlushChanges();
     bool push_snapshot = !ActiveSnapshotSet();
@@ -107,9 +111,20 @@ void ReenterTruncated() {
         PopActiveSnapshot();
 }
 
+// Leaves that were given another number since have the one that they had.
+void AtEOSubXactTruncated(bool commits) {
+    if (commits || reentered_leaves == NIL)
+        return;
+    MemoryContext caller = MemoryContextSwitchTo(TopTransactionContext);
+    written_leaves = list_concat(written_leaves, reentered_leaves);
+    MemoryContextSwitchTo(caller);
+    reentered_leaves = NIL;
+}
+
 void AtEOXactTruncated() {
     truncated_leaves = nullptr;
     written_leaves = nullptr;
+    reentered_leaves = nullptr;
 }
 
 void InitializeTruncation() {

@@ -14,8 +14,9 @@ void FollowTruncate(List *foreign, List *numbers);
 // have now. What triggers BEFORE TRUNCATE have written is gone.
 void ReenterTruncated();
 
-// The transaction has ended.
+// The transaction, or a subtransaction, has ended.
 void AtEOXactTruncated();
+void AtEOSubXactTruncated(bool commits);
 
 void InitializeTruncation();
 
