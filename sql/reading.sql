@@ -320,6 +320,19 @@ SELECT n + 1, (p.entity).*, p.next FROM page, LATERAL index_table.page(NULL::pai
  WHERE page.next IS NOT NULL AND n < 20)
 SELECT n, p, count(*) OVER (PARTITION BY id) AS times FROM page ORDER BY n;
 DROP TABLE pairs;
+
+-- Values that have one text where settings say less of them are not the same.
+CREATE TYPE weight AS (kg float8);
+CREATE TABLE weights (id int PRIMARY KEY, w weight) PARTITION BY HASH (id);
+CREATE TABLE weights_0 PARTITION OF weights FOR VALUES WITH (MODULUS 1, REMAINDER 0);
+INSERT INTO weights VALUES (1, ROW(0.3));
+SELECT index_table.create('weights', 'w', maintenance => 'deferred');
+UPDATE weights SET w = ROW(0.1::float8 + 0.2::float8);
+SET extra_float_digits = 0;
+SELECT * FROM weights;
+SELECT * FROM index_table.fetch(NULL::weights, 'weights_by_w', ROW(0.3)::weight);
+RESET extra_float_digits;
+DROP TABLE weights;
 CALL index_table.rebuild(NULL);
 \echo :SQLSTATE
 

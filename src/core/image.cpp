@@ -1,5 +1,7 @@
 #include "core/image.h"
 
+#include "core/sql.h"
+
 namespace index_table {
 namespace {
 
@@ -20,11 +22,18 @@ bool HasOneImage(Oid type) {
     }
 }
 
+// Two values must not pass for one.
 char *TextOf(Oid type, Datum value) {
     Oid output;
     bool is_varlena;
     getTypeOutputInfo(type, &output, &is_varlena);
-    return OidOutputFunctionCall(output, value);
+    if (IsTextLossless())
+        return OidOutputFunctionCall(output, value);
+    int guc_level = NewGUCNestLevel();
+    UseLosslessText();
+    char *text = OidOutputFunctionCall(output, value);
+    AtEOXact_GUC(false, guc_level);
+    return text;
 }
 
 // A float, or of a domain over one, that is no number.
@@ -45,7 +54,14 @@ bool IsSameImage(Form_pg_attribute att, Datum a, Datum b) {
     Oid type = BaseTypeOf(att);
     if (att->attbyval)
         return IsNaN(type, a) && IsNaN(type, b);
-    return !HasOneImage(type) && strcmp(TextOf(type, a), TextOf(type, b)) == 0;
+    if (HasOneImage(type))
+        return false;
+    char *a_text = TextOf(type, a);
+    char *b_text = TextOf(type, b);
+    bool same = strcmp(a_text, b_text) == 0;
+    pfree(a_text);
+    pfree(b_text);
+    return same;
 }
 
 uint32 HashImage(Form_pg_attribute att, Datum value) {

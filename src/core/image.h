@@ -2,8 +2,8 @@
 // and then has another image where a text has many: a float that is no number (inf - inf has
 // another sign than 'NaN' on some processors), an array whose NULLs were overwritten (it still has
 // room for them), a row that was taken from a table as it is (compressed), whatever contains them.
-// What is not the same byte for byte may be so as text: with UseLosslessText() in force, where two
-// values must not pass for one.
+// What is not the same byte for byte may be so as text, which UseLosslessText() makes faster in
+// sessions whose text says less.
 #pragma once
 
 #include "pg.h"

@@ -13,6 +13,11 @@ int SecureSearchPath() {
     return nest_level;
 }
 
+bool IsTextLossless() {
+    return DateStyle == USE_ISO_DATES && IntervalStyle == INTSTYLE_POSTGRES &&
+           extra_float_digits >= 1 && Array_nulls;
+}
+
 void UseLosslessText() {
     if (DateStyle != USE_ISO_DATES)
         SetForQuery("datestyle", "ISO");

@@ -13,6 +13,9 @@ int SecureSearchPath();
 // settings are, until the caller's AtEOXact_GUC() ends the level that it has begun.
 void UseLosslessText();
 
+// Whether they do so as the session's settings are.
+bool IsTextLossless();
+
 // The same, and values that are equal byte by byte have one text in all sessions.
 void UseCanonicalText();
 
