@@ -380,7 +380,8 @@ void RecordGivenNumbers(Oid index_table, Oid base) {
         Datum values[kRetiredColumns] = {ObjectIdGetDatum(index_table), Int32GetDatum(number->id),
                                          ObjectIdGetDatum(base), Int64GetDatum(0)};
         bool nulls[kRetiredColumns] = {};
-        InsertDeleted(rel, values, nulls);
+        if (!InsertDeleted(rel, values, nulls))
+            elog(ERROR, "the number of a partition was changed by somebody else");
     }
     table_close(rel, NoLock);
 }

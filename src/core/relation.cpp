@@ -51,7 +51,7 @@ void InsertIndexEntries(Relation rel, HeapTuple tuple) {
 
 } // namespace
 
-void InsertDeleted(Relation rel, Datum *values, bool *nulls) {
+bool InsertDeleted(Relation rel, Datum *values, bool *nulls) {
     Assert(CheckRelationLockedByMe(rel, RowExclusiveLock, true));
     HeapTuple tuple = heap_form_tuple(RelationGetDescr(rel), values, nulls);
     CommandId command = GetCurrentCommandId(true);
@@ -59,9 +59,9 @@ void InsertDeleted(Relation rel, Datum *values, bool *nulls) {
     if (rel->rd_rel->relhasindex)
         InsertIndexEntries(rel, tuple);
     // What is toasted of it, too.
-    if (compat::DeleteHeapTuple(rel, &tuple->t_self, command) != TM_Ok)
-        elog(ERROR, "a row was changed by somebody else");
+    bool is_deleted = compat::DeleteHeapTuple(rel, &tuple->t_self, command) == TM_Ok;
     heap_freetuple(tuple);
+    return is_deleted;
 }
 
 Oid RelationOwner(Oid relid) {

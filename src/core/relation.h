@@ -30,9 +30,10 @@ List *MapColumns(List *attnos, Relation from, Relation to);
 List *MapColumns(List *attnos, const AttrMap *map);
 
 // Inserts a row that everybody sees at once, whatever becomes of this transaction, and deletes it:
-// when the transaction commits it is gone, when that fails it is there. Unique indexes are not
-// asked. The caller has locked the relation as writers do, and flushes WAL before it counts on it.
-void InsertDeleted(Relation rel, Datum *values, bool *nulls);
+// when the transaction commits it is gone, when that fails it is there. False where somebody has
+// taken it in between: it stays, or goes, as he wants. Unique indexes are not asked. The caller has
+// locked the relation as writers do, and flushes WAL before it counts on it.
+bool InsertDeleted(Relation rel, Datum *values, bool *nulls);
 
 // What pg_inherits says of a partition. False where it has just been detached.
 struct Parent {

@@ -130,12 +130,18 @@ bool IsLast(const LeafIntent *intent, const Datum *values) {
     return true;
 }
 
+// A sweep may lock it before it is deleted: what is left then is swept like any other.
+void InsertIntent(Relation rel, Datum *values, bool *nulls) {
+    while (!InsertDeleted(rel, values, nulls))
+        CHECK_FOR_INTERRUPTS();
+}
+
 void WriteIntent(Relation rel, const LeafIntent *intent) {
     FAULT_POINT("intent.write_intent");
     Datum values[kAttributes] = {ObjectIdGetDatum(intent->leaf)};
     bool nulls[kAttributes] = {false, true, true, true};
     if (intent->all) {
-        InsertDeleted(rel, values, nulls);
+        InsertIntent(rel, values, nulls);
         return;
     }
     values[kColumns] = intent->columns;
@@ -152,7 +158,7 @@ void WriteIntent(Relation rel, const LeafIntent *intent) {
             }
         } while (i < intent->count && bytes < kTupleBytes);
         values[kIdentities] = TextArray(texts, count);
-        InsertDeleted(rel, values, nulls);
+        InsertIntent(rel, values, nulls);
     }
 }
 

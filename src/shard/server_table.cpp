@@ -189,8 +189,8 @@ char *InsertRows(Oid foreign_table, bool is_made) {
     bool nulls[kAttributes] = {};
     nulls[kMissingSince] = true;
     Relation rel = table_open(ExtensionRelation("server_table"), RowExclusiveLock);
-    if (is_made)
-        InsertDeleted(rel, values, nulls);
+    if (is_made && !InsertDeleted(rel, values, nulls))
+        elog(ERROR, "the row of a server's table was changed by somebody else");
     values[kIsAbandoned] = BoolGetDatum(false);
     heap_insert(rel, heap_form_tuple(RelationGetDescr(rel), values, nulls),
                 GetCurrentCommandId(true), HEAP_INSERT_NO_LOGICAL, nullptr);
