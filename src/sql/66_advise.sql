@@ -148,22 +148,22 @@ CREATE FUNCTION index_table.estimate_bytes(
 COMMENT ON FUNCTION index_table.estimate_bytes(regclass, smallint[], oid[], smallint[], smallint[], boolean, boolean) IS
     'internal: what an index table would have of bytes, with its B-tree, once it is built; NULL where the table was never analyzed';
 
--- As make bench BENCH=advise measures it; the last three are how many statements there are for a row:
--- 0 is many rows a statement, 1 one row each. Natively a row that goes is left to VACUUM; what is copied
--- is written again whenever it changes.
+-- As make bench BENCH=advise measures it, between what two machines gave. The last three are how many
+-- statements there are for a row: 0 is many rows a statement, 1 one row each. Natively a row that goes is left
+-- to VACUUM; what is copied is written again whenever it changes.
 CREATE FUNCTION index_table.estimate_write_cost(
     strategy text, inserted float8, key_changed float8, copies_changed float8, others_changed float8, deleted float8,
     inserting float8, updating float8, deleting float8
 ) RETURNS float8
     LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp
     AS $$
-    SELECT round((CASE WHEN inserted + key_changed + copies_changed + others_changed + deleted = 0 THEN 1.3 + 1.35 * inserting
-                       ELSE ((1.3 + 1.35 * inserting) * inserted + (3.2 + 3.5 * updating) * key_changed
-                             + CASE WHEN strategy = 'normalized' THEN 0.22 + 1.5 * updating ELSE 3.2 + 3.6 * updating END * copies_changed
-                             + CASE WHEN strategy = 'denormalized' THEN 3.2 + 3.6 * updating ELSE 0.22 + 1.5 * updating END * others_changed
-                             + (1.9 + 2.4 * deleting) * deleted)
-                            / (inserted + (1 + 0.75 * updating) * key_changed + (1 + 0.95 * updating) * copies_changed
-                               + (1 + 1.9 * updating) * others_changed + (0.02 + 0.04 * deleting) * deleted) END)::numeric, 2)::float8
+    SELECT round((CASE WHEN inserted + key_changed + copies_changed + others_changed + deleted = 0 THEN 1.25 + 1.65 * inserting
+                       ELSE ((1.25 + 1.65 * inserting) * inserted + (3.7 + 6.7 * updating) * key_changed
+                             + CASE WHEN strategy = 'normalized' THEN 0.22 + 2.45 * updating ELSE 3.2 + 6.6 * updating END * copies_changed
+                             + CASE WHEN strategy = 'denormalized' THEN 3.2 + 7.1 * updating ELSE 0.22 + 2.4 * updating END * others_changed
+                             + (1.55 + 4.2 * deleting) * deleted)
+                            / (inserted + (1 + 1.25 * updating) * key_changed + (1 + 1.55 * updating) * copies_changed
+                               + (1.3 + 2.15 * updating) * others_changed + (0.02 + 0.12 * deleting) * deleted) END)::numeric, 2)::float8
     $$;
 COMMENT ON FUNCTION index_table.estimate_write_cost(text, float8, float8, float8, float8, float8, float8, float8, float8) IS
     'internal: what an index table adds to these numbers of writes, as a multiple of what an index on each partition adds';

@@ -110,8 +110,8 @@ END
 	$node->safe_psql($db, q{CREATE TABLE written (id int PRIMARY KEY, email text) PARTITION BY HASH (id);
 		CREATE TABLE written_0 PARTITION OF written FOR VALUES WITH (MODULUS 2, REMAINDER 0); CREATE TABLE written_1 PARTITION OF written FOR VALUES WITH (MODULUS 2, REMAINDER 1);
 		INSERT INTO written SELECT id, email FROM people WHERE id <= 10000; ANALYZE written;});
-	foreach my $case ([ '2.65', '' ], [ '1.3', 'INSERT INTO written SELECT id, email FROM people WHERE id BETWEEN 10001 AND 11000' ],
-		[ '2.65', join ';', map { "INSERT INTO written VALUES ($_, 'x')" } 20001 .. 20020 ], [ '1.98', q{INSERT INTO written VALUES (20031, 'y'), (20032, 'z')} ])
+	foreach my $case ([ '2.9', '' ], [ '1.25', 'INSERT INTO written SELECT id, email FROM people WHERE id BETWEEN 10001 AND 11000' ],
+		[ '2.9', join ';', map { "INSERT INTO written VALUES ($_, 'x')" } 20001 .. 20020 ], [ '2.08', q{INSERT INTO written VALUES (20031, 'y'), (20032, 'z')} ])
 	{
 		my ($cost, $statements) = @$case;
 		$node->safe_psql($db, "SELECT pg_stat_statements_reset(); $statements; SELECT * FROM written WHERE email = 'x'");
