@@ -630,6 +630,14 @@ struct ClearLocks {
     LOCKTAG part;
 };
 
+// What goes wrong may have given them back: who rolls back the whole transaction does.
+void UnlockAfterClear(const ClearLocks &locks) {
+    if (compat::HoldsLock(locks.part, ShareRowExclusiveLock))
+        LockRelease(&locks.part, ShareRowExclusiveLock, true);
+    if (compat::HoldsLock(locks.drain, ExclusiveLock))
+        LockRelease(&locks.drain, ExclusiveLock, true);
+}
+
 // Keeps other drains out, and writers, who take the other part; those that have it already are
 // waited for a moment.
 bool LockToClear(const ClearLocks &locks) {
@@ -637,20 +645,14 @@ bool LockToClear(const ClearLocks &locks) {
         return false;
     int level = NewGUCNestLevel();
     SetForQuery("lock_timeout", kWriterWait);
-    const char *failed =
-        TryInSubtransaction([&] { LockAcquire(&locks.part, ShareRowExclusiveLock, true, false); });
+    const char *failed = TryInSubtransaction([&] {
+        LockAcquire(&locks.part, ShareRowExclusiveLock, true, false);
+        FAULT_POINT("local_drain.lock_to_clear");
+    });
     AtEOXact_GUC(true, level);
-    if (failed)
-        LockRelease(&locks.drain, ExclusiveLock, true);
+    if (failed) // the lock may be there: granted as the time was up, it is the session's
+        UnlockAfterClear(locks);
     return !failed;
-}
-
-// What goes wrong may have given them back: who rolls back the whole transaction does.
-void UnlockAfterClear(const ClearLocks &locks) {
-    if (compat::HoldsLock(locks.part, ShareRowExclusiveLock))
-        LockRelease(&locks.part, ShareRowExclusiveLock, true);
-    if (compat::HoldsLock(locks.drain, ExclusiveLock))
-        LockRelease(&locks.drain, ExclusiveLock, true);
 }
 
 void Clear(Oid relid, int number) {

@@ -81,6 +81,10 @@ $work{'entries on a server'} = [q{UPDATE letters SET id = id WHERE id < 5; UPDAT
 $work{'a base table with a shard'} = [ q{CREATE TABLE mixed (id int, v text) PARTITION BY LIST (id); CREATE TABLE mixed_0 PARTITION OF mixed FOR VALUES IN (0); CREATE FOREIGN TABLE mixed_1 PARTITION OF mixed FOR VALUES IN (1) SERVER shard OPTIONS (table_name 'mixed_1');
 	SELECT index_table.create('mixed', 'v', identity => 'id', name => 'mixed_by_v'); DROP TABLE mixed}, 'DROP TABLE IF EXISTS mixed' ];
 
+# So much is queued that the queue is cleared away.
+$node->safe_psql('postgres', q{CREATE TABLE heavy (id int PRIMARY KEY, v text); INSERT INTO heavy SELECT i, i FROM generate_series(1, 30000) AS i; SELECT index_table.create('heavy', 'v', maintenance => 'deferred')});
+$work{'drain of much'} = [q{UPDATE heavy SET v = 'NUMBER-' || id; CALL index_table.drain('heavy_by_v')}];
+
 # Where drain() is called, workers leave it something to do.
 sub workers_rest
 {
@@ -114,6 +118,8 @@ foreach my $name (sort keys %work)
 
 my ($before, $faults, %faulted, @missed, @wrong) = (work_traces($node), 0);
 my $number = 1;
+# Locks that the session keeps.
+my $held = q{SELECT 'held ' || locktype || ' ' || mode FROM pg_locks WHERE pid = pg_backend_pid() AND locktype <> 'virtualxid' AND mode <> 'AccessShareLock'};
 WORK: foreach my $name (sort keys %work)
 {
 	workers_rest($name =~ /^drain/);
@@ -126,7 +132,7 @@ WORK: foreach my $name (sort keys %work)
 		{
 			$number++;
 			my ($sql, $undo) = map { ($_ // "") =~ s{NUMBER}{$number}gr } @{ $work{$name} }[ 0, 1 ];
-			my ($status, $out, $error) = $node->psql('postgres', "\\set VERBOSITY verbose\nSET index_table.fault = '$point:$time';\n$sql;\nROLLBACK;\n\\echo passed\nSHOW index_table.fault_points;\nSET index_table.fault = '';\n\\warn again\n$undo;\n$sql;\n\\warn end\n", on_error_stop => 0);
+			my ($status, $out, $error) = $node->psql('postgres', "\\set VERBOSITY verbose\nSET index_table.fault = '$point:$time';\n$sql;\nROLLBACK;\n\\echo passed\nSHOW index_table.fault_points;\n$held;\nSET index_table.fault = '';\n\\warn again\n$undo;\n$sql;\n\\warn end\n", on_error_stop => 0);
 			my ($first, $second) = split /^again$/m, $error;
 			my @codes = $first =~ /(?:ERROR|FATAL|PANIC):\s+(\w{5})/g;
 			# Not all are raised to here: drain() warns and goes on, or tries rows one by one.
@@ -138,6 +144,7 @@ WORK: foreach my $name (sort keys %work)
 			else { push @missed, "$name, $point:$time" }
 			# What follows in a transaction that failed, or wants what was not made.
 			push @wrong, "$name, $point:$time: $first" if grep { !/^(FAULT|25P02|42P01|42704|23505|42710|42P07|42P17|42809|42703|55000|0A000|3B001)$/ } @codes;
+			push @wrong, "$name, $point:$time: keeps $1" if $out =~ /^held (.*)/m;
 			push @wrong, "$name, $point:$time, again: " . ($second // $error) if ($second // 'ERROR') =~ /ERROR|FATAL/ || $error !~ /^end$/m;
 			if ($undo)
 			{
