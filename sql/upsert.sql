@@ -274,6 +274,24 @@ SELECT mode FROM pg_locks WHERE relation = 'parted'::regclass AND pid = pg_backe
 SELECT conname FROM pg_constraint WHERE conname = 'email_key';
 ROLLBACK;
 INSERT INTO parted AS p (id, email) VALUES (401, 'mail 19') ON CONFLICT ON CONSTRAINT email_key DO UPDATE SET n = p.n + 1 RETURNING n;
+-- EXPLAIN finds the subqueries that columns refer to, and says which they are (PostgreSQL 17 and later).
+DO $$
+DECLARE
+    statement text;
+    line text;
+BEGIN
+    FOREACH statement IN ARRAY ARRAY[
+        'INSERT INTO parted AS p (id, email) VALUES (500, ''mail 19'') ON CONFLICT (email) DO UPDATE SET n = p.n + 1 RETURNING id, (SELECT max(n) FROM plain)',
+        'WITH x AS (INSERT INTO parted AS p (id, email) VALUES (500, ''mail 19'') ON CONFLICT (email) DO UPDATE SET n = p.n + 1 RETURNING id, (SELECT max(n) FROM plain)) TABLE x',
+        'UPDATE parted AS p SET (name, n) = (SELECT q.name, q.n FROM plain AS q WHERE q.id = p.id) WHERE email = ''mail 19''',
+        'WITH x AS (UPDATE parted AS p SET (name, n) = (SELECT q.email::varchar(30), q.n FROM plain AS q WHERE q.id = p.id) WHERE email = ''mail 19'' RETURNING name) TABLE x'] LOOP
+        FOR line IN EXECUTE 'EXPLAIN (VERBOSE, COSTS OFF) ' || statement LOOP
+            IF line ~ '\$\d' AND current_setting('server_version_num')::int >= 170000 THEN
+                RAISE EXCEPTION '%: %', statement, line;
+            END IF;
+        END LOOP;
+    END LOOP;
+END $$;
 DROP TABLE by_email;
 DELETE FROM recomputation WHERE index_table::text ~ '^[0-9]';
 SELECT conname, contype FROM pg_constraint WHERE conrelid = 'parted'::regclass AND contype NOT IN ('n', 'c') ORDER BY 1;

@@ -71,6 +71,7 @@ PlannedStmt *OnPlanner(Query *query, const char *text, int options, ParamListInf
         }
         FinishPlan(plan);
         AddReturning(plan);
+        ShowSubqueries(plan);
     }
     PG_FINALLY();
     { EndPlanning(outer); }

@@ -34,7 +34,7 @@ List *PassOn(List *below) {
 Plan *WithReturning(Plan *plan) {
     if (!plan || !IsA(plan, ModifyTable) || !IsConflictCheck(outerPlan(plan)))
         return plan;
-    const ModifyTable *modify = reinterpret_cast<ModifyTable *>(plan);
+    ModifyTable *modify = reinterpret_cast<ModifyTable *>(plan);
     if (modify->returningLists == NIL || modify->onConflictAction != ONCONFLICT_UPDATE)
         return plan;
     CustomScan *scan = makeNode(CustomScan);
@@ -42,7 +42,7 @@ Plan *WithReturning(Plan *plan) {
     scan->scan.plan.type = T_CustomScan;
     scan->scan.plan.targetlist = PassOn(plan->targetlist);
     scan->scan.plan.lefttree = nullptr;
-    scan->scan.plan.initPlan = NIL;
+    modify->plan.initPlan = NIL; // the columns refer to them: they belong to the topmost node
     scan->methods = &scan_methods;
     scan->custom_plans = list_make1(plan);
     scan->custom_scan_tlist = plan->targetlist;
