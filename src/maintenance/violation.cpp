@@ -137,8 +137,9 @@ void TranslateViolation(const IndexTable *table, TupleTableSlot *entry) {
     const char *name = error->constraint_name;
     if (get_rel_relispartition(index))
         name = get_rel_name(get_partition_parent(index, false));
+    bool may_show = error->detail && MayShowKey(table, GetUserId());
     Raise(table, name,
-          error->detail ? TranslateDetail(table, index, error->detail) : DetailOf(table, entry));
+          may_show ? TranslateDetail(table, index, error->detail) : DetailOf(table, entry));
 }
 
 } // namespace index_table
