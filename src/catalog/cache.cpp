@@ -260,16 +260,13 @@ namespace {
 
 // Most databases have few foreign tables, and partitioned tables may have many partitions.
 bool HasForeignPartition(Oid base) {
-    Relation tables = table_open(ForeignTableRelationId, AccessShareLock);
-    SysScanDesc scan = systable_beginscan(tables, InvalidOid, false, nullptr, 0, nullptr);
+    SystemScan scan(ForeignTableRelationId);
     bool found = false;
-    for (HeapTuple tuple; !found && HeapTupleIsValid(tuple = systable_getnext(scan));) {
-        Oid relid = reinterpret_cast<Form_pg_foreign_table>(GETSTRUCT(tuple))->ftrelid;
-        std::optional<PartitionNumber> number = FindPartitionNumber(relid);
+    while (auto form = found ? nullptr : scan.Next<Form_pg_foreign_table>()) {
+        std::optional<PartitionNumber> number = FindPartitionNumber(form->ftrelid);
         found = number && number->base == base;
     }
-    systable_endscan(scan);
-    table_close(tables, AccessShareLock);
+    scan.End();
     return found;
 }
 

@@ -96,38 +96,25 @@ List *ListGlobalRoots(Oid base) {
     if (!OidIsValid(method) || get_rel_relkind(base) != RELKIND_PARTITIONED_TABLE ||
         get_rel_relispartition(base))
         return NIL;
-    Relation indexes = table_open(IndexRelationId, AccessShareLock);
-    ScanKeyData key;
-    ScanKeyInit(&key, Anum_pg_index_indrelid, BTEqualStrategyNumber, F_OIDEQ,
-                ObjectIdGetDatum(base));
-    SysScanDesc scan = systable_beginscan(indexes, IndexIndrelidIndexId, true, nullptr, 1, &key);
-    for (HeapTuple tuple; HeapTupleIsValid(tuple = systable_getnext(scan));) {
-        Oid index = reinterpret_cast<Form_pg_index>(GETSTRUCT(tuple))->indexrelid;
-        if (IsRoot(index, method))
-            roots = lappend_oid(roots, index);
-    }
-    systable_endscan(scan);
-    table_close(indexes, AccessShareLock);
+    SystemScan scan(IndexRelationId, IndexIndrelidIndexId, Anum_pg_index_indrelid, base);
+    while (auto form = scan.Next<Form_pg_index>())
+        if (IsRoot(form->indexrelid, method))
+            roots = lappend_oid(roots, form->indexrelid);
+    scan.End();
     return roots;
 }
 
 int CountLeaves(Oid parent, int limit, void (*visit)(Oid partitioned, Oid base), Oid base) {
-    Relation inherits = table_open(InheritsRelationId, AccessShareLock);
-    ScanKeyData key;
-    ScanKeyInit(&key, Anum_pg_inherits_inhparent, BTEqualStrategyNumber, F_OIDEQ,
-                ObjectIdGetDatum(parent));
-    SysScanDesc scan = systable_beginscan(inherits, InheritsParentIndexId, true, nullptr, 1, &key);
+    SystemScan scan(InheritsRelationId, InheritsParentIndexId, Anum_pg_inherits_inhparent, parent);
     int count = 0;
     List *partitioned = NIL;
-    for (HeapTuple tuple; count < limit && HeapTupleIsValid(tuple = systable_getnext(scan));) {
-        Oid child = reinterpret_cast<Form_pg_inherits>(GETSTRUCT(tuple))->inhrelid;
-        if (get_rel_relkind(child) == RELKIND_PARTITIONED_TABLE)
-            partitioned = lappend_oid(partitioned, child);
+    while (auto form = count < limit ? scan.Next<Form_pg_inherits>() : nullptr) {
+        if (get_rel_relkind(form->inhrelid) == RELKIND_PARTITIONED_TABLE)
+            partitioned = lappend_oid(partitioned, form->inhrelid);
         else
             count++;
     }
-    systable_endscan(scan);
-    table_close(inherits, AccessShareLock);
+    scan.End();
     ListCell *cell;
     foreach (cell, partitioned) {
         visit(lfirst_oid(cell), base);

@@ -1,6 +1,7 @@
 #include "core/hypertable.h"
 
 #include "core/compat.h"
+#include "core/system_scan.h"
 
 namespace index_table {
 namespace {
@@ -49,17 +50,11 @@ bool IsHypertable(Oid relid) {
 
 // What it inherits from; InvalidOid: nothing.
 Oid ParentOf(Oid relid) {
-    Relation inherits = table_open(InheritsRelationId, AccessShareLock);
-    ScanKeyData key;
-    ScanKeyInit(&key, Anum_pg_inherits_inhrelid, BTEqualStrategyNumber, F_OIDEQ,
-                ObjectIdGetDatum(relid));
-    SysScanDesc scan =
-        systable_beginscan(inherits, InheritsRelidSeqnoIndexId, true, nullptr, 1, &key);
-    HeapTuple tuple = systable_getnext(scan);
-    Oid parent =
-        tuple ? reinterpret_cast<Form_pg_inherits>(GETSTRUCT(tuple))->inhparent : InvalidOid;
-    systable_endscan(scan);
-    table_close(inherits, AccessShareLock);
+    SystemScan scan(InheritsRelationId, InheritsRelidSeqnoIndexId, Anum_pg_inherits_inhrelid,
+                    relid);
+    auto form = scan.Next<Form_pg_inherits>();
+    Oid parent = form ? form->inhparent : InvalidOid;
+    scan.End();
     return parent;
 }
 

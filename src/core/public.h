@@ -25,6 +25,7 @@
 #include "core/search_keys.h"
 #include "core/sql.h"
 #include "core/subtransaction.h"
+#include "core/system_scan.h"
 #include "core/transition_rows.h"
 #include "core/trigger.h"
 #include "core/worker.h"

@@ -1,6 +1,7 @@
 #include "core/relation.h"
 
 #include "core/compat.h"
+#include "core/system_scan.h"
 
 namespace index_table {
 
@@ -112,13 +113,9 @@ List *MapColumns(List *attnos, Relation from, Relation to) {
 
 bool FindParent(Oid partition, Parent *parent) {
     Assert(IsTransactionState());
-    Relation inherits = table_open(InheritsRelationId, AccessShareLock);
-    ScanKeyData key;
-    ScanKeyInit(&key, Anum_pg_inherits_inhrelid, BTEqualStrategyNumber, F_OIDEQ,
-                ObjectIdGetDatum(partition));
-    SysScanDesc scan =
-        systable_beginscan(inherits, InheritsRelidSeqnoIndexId, true, nullptr, 1, &key);
-    HeapTuple tuple = systable_getnext(scan);
+    SystemScan scan(InheritsRelationId, InheritsRelidSeqnoIndexId, Anum_pg_inherits_inhrelid,
+                    partition);
+    HeapTuple tuple = scan.Next();
     bool is_found = HeapTupleIsValid(tuple);
     if (is_found) {
         Form_pg_inherits form = reinterpret_cast<Form_pg_inherits>(GETSTRUCT(tuple));
@@ -126,8 +123,7 @@ bool FindParent(Oid partition, Parent *parent) {
                    .is_detach_pending = form->inhdetachpending,
                    .changed_by = HeapTupleHeaderGetXmin(tuple->t_data)};
     }
-    systable_endscan(scan);
-    table_close(inherits, AccessShareLock);
+    scan.End();
     return is_found;
 }
 

@@ -1,4 +1,4 @@
-// Functions that are called as triggers.
+// Triggers, and functions that are called as such.
 #pragma once
 
 #include "pg.h"
@@ -27,5 +27,12 @@ inline TupleTableSlot *NewRow(const TriggerData *trigger) {
            : TRIGGER_FIRED_BY_INSERT(trigger->tg_event) ? trigger->tg_trigslot
                                                         : nullptr;
 }
+
+struct TriggerPlace {
+    Oid table;
+    Oid function;
+};
+// Invalid where there is no such trigger any more.
+TriggerPlace PlaceOfTrigger(Oid trigger);
 
 } // namespace index_table

@@ -1,24 +1,12 @@
 #include "ddl/replication.h"
 
 #include "catalog/public.h"
+#include "core/public.h"
 #include "maintenance/public.h"
 #include "outbox/public.h"
 
 namespace index_table {
 namespace {
-
-Oid TableOfTrigger(Oid trigger) {
-    Relation triggers = table_open(TriggerRelationId, AccessShareLock);
-    ScanKeyData key;
-    ScanKeyInit(&key, Anum_pg_trigger_oid, BTEqualStrategyNumber, F_OIDEQ,
-                ObjectIdGetDatum(trigger));
-    SysScanDesc scan = systable_beginscan(triggers, TriggerOidIndexId, true, nullptr, 1, &key);
-    HeapTuple tuple = systable_getnext(scan);
-    Oid relid = tuple ? reinterpret_cast<Form_pg_trigger>(GETSTRUCT(tuple))->tgrelid : InvalidOid;
-    systable_endscan(scan);
-    table_close(triggers, AccessShareLock);
-    return relid;
-}
 
 bool IsCatalogTable(Oid relid) {
     return getExtensionOfObject(RelationRelationId, relid) ==
@@ -45,7 +33,7 @@ List *ListOwn() {
                        0, nullptr, true);
     ForEachDependent(ProcedureRelationId, guard, DEPENDENCY_NORMAL, [&](Oid class_id, Oid object) {
         if (class_id == TriggerRelationId)
-            own = lappend_oid(own, TableOfTrigger(object));
+            own = lappend_oid(own, PlaceOfTrigger(object).table);
     });
     ListCell *base, *cell;
     foreach (base, ListBases())
@@ -195,16 +183,12 @@ void FollowNewTrigger(const CreateTrigStmt *statement) {
 }
 
 void PublishAll() {
-    Relation classes = table_open(RelationRelationId, AccessShareLock);
-    SysScanDesc scan = systable_beginscan(classes, InvalidOid, false, nullptr, 0, nullptr);
+    SystemScan scan(RelationRelationId);
     List *marked = NIL;
-    while (HeapTuple tuple = systable_getnext(scan)) {
-        Form_pg_class form = reinterpret_cast<Form_pg_class>(GETSTRUCT(tuple));
+    while (auto form = scan.Next<Form_pg_class>())
         if (form->relrewrite == form->oid)
             marked = lappend_oid(marked, form->oid);
-    }
-    systable_endscan(scan);
-    table_close(classes, AccessShareLock);
+    scan.End();
     ListCell *cell;
     foreach (cell, marked)
         SetMark(lfirst_oid(cell), false);

@@ -34,15 +34,10 @@ std::optional<CommandId> CommandOf(HeapTuple tuple) {
 
 // Since when a table is a partition of what it is directly a partition of.
 std::optional<CommandId> CommandOfAttach(Oid partition) {
-    Relation inherits = table_open(InheritsRelationId, AccessShareLock);
-    ScanKeyData key;
-    ScanKeyInit(&key, Anum_pg_inherits_inhrelid, BTEqualStrategyNumber, F_OIDEQ,
-                ObjectIdGetDatum(partition));
-    SysScanDesc scan =
-        systable_beginscan(inherits, InheritsRelidSeqnoIndexId, true, nullptr, 1, &key);
-    std::optional<CommandId> command = CommandOf(systable_getnext(scan));
-    systable_endscan(scan);
-    table_close(inherits, AccessShareLock);
+    SystemScan scan(InheritsRelationId, InheritsRelidSeqnoIndexId, Anum_pg_inherits_inhrelid,
+                    partition);
+    std::optional<CommandId> command = CommandOf(scan.Next());
+    scan.End();
     return command;
 }
 
@@ -245,16 +240,12 @@ bool HasGlobalBelow(Oid relid) {
 
 // Of a schema, or, InvalidOid, of the database.
 bool HasGlobalIn(Oid schema) {
-    Relation classes = table_open(RelationRelationId, AccessShareLock);
-    SysScanDesc scan = systable_beginscan(classes, InvalidOid, false, nullptr, 0, nullptr);
+    SystemScan scan(RelationRelationId);
     bool found = false;
-    for (HeapTuple tuple; !found && HeapTupleIsValid(tuple = systable_getnext(scan));) {
-        auto *form = reinterpret_cast<Form_pg_class>(GETSTRUCT(tuple));
+    while (auto form = found ? nullptr : scan.Next<Form_pg_class>())
         found = form->relam == GlobalMethod() && form->relkind == RELKIND_INDEX &&
                 (!OidIsValid(schema) || form->relnamespace == schema);
-    }
-    systable_endscan(scan);
-    table_close(classes, AccessShareLock);
+    scan.End();
     return found;
 }
 

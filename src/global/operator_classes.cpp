@@ -343,18 +343,11 @@ void MirrorClassOf(IndexElem *element, Oid type, Oid method) {
 // Calls visit(index) for the OID of each global index of a table, without locks.
 template <typename Visit>
 void ForEachGlobalIndex(Oid base, Visit visit) {
-    Relation catalog = table_open(IndexRelationId, AccessShareLock);
-    ScanKeyData key;
-    ScanKeyInit(&key, Anum_pg_index_indrelid, BTEqualStrategyNumber, F_OIDEQ,
-                ObjectIdGetDatum(base));
-    SysScanDesc scan = systable_beginscan(catalog, IndexIndrelidIndexId, true, nullptr, 1, &key);
-    while (HeapTuple tuple = systable_getnext(scan)) {
-        Oid index = reinterpret_cast<Form_pg_index>(GETSTRUCT(tuple))->indexrelid;
-        if (IsGlobalIndex(index))
-            visit(index);
-    }
-    systable_endscan(scan);
-    table_close(catalog, AccessShareLock);
+    SystemScan scan(IndexRelationId, IndexIndrelidIndexId, Anum_pg_index_indrelid, base);
+    while (auto form = scan.Next<Form_pg_index>())
+        if (IsGlobalIndex(form->indexrelid))
+            visit(form->indexrelid);
+    scan.End();
 }
 
 // B-trees have the mirror of the type's default where none is named.

@@ -274,16 +274,12 @@ List *ListGlobalRoots() {
     List *roots = NIL;
     if (!OidIsValid(method))
         return NIL;
-    Relation classes = table_open(RelationRelationId, AccessShareLock);
-    SysScanDesc scan = systable_beginscan(classes, InvalidOid, false, nullptr, 0, nullptr);
-    for (HeapTuple tuple; HeapTupleIsValid(tuple = systable_getnext(scan));) {
-        auto *form = reinterpret_cast<Form_pg_class>(GETSTRUCT(tuple));
+    SystemScan scan(RelationRelationId);
+    while (auto form = scan.Next<Form_pg_class>())
         if (form->relam == method && form->relkind == RELKIND_PARTITIONED_INDEX &&
             !form->relispartition)
             roots = lappend_oid(roots, form->oid);
-    }
-    systable_endscan(scan);
-    table_close(classes, AccessShareLock);
+    scan.End();
     return roots;
 }
 

@@ -9,20 +9,13 @@ namespace {
 
 // The row that depends on an index table; InvalidOid: there is none yet.
 Oid FindConstraint(Oid base, Oid index_table) {
-    Relation constraints = table_open(ConstraintRelationId, AccessShareLock);
-    ScanKeyData key;
-    ScanKeyInit(&key, Anum_pg_constraint_conrelid, BTEqualStrategyNumber, F_OIDEQ,
-                ObjectIdGetDatum(base));
-    SysScanDesc scan =
-        systable_beginscan(constraints, ConstraintRelidTypidNameIndexId, true, nullptr, 1, &key);
+    SystemScan scan(ConstraintRelationId, ConstraintRelidTypidNameIndexId,
+                    Anum_pg_constraint_conrelid, base);
     Oid found = InvalidOid;
-    while (HeapTuple tuple = systable_getnext(scan)) {
-        Form_pg_constraint form = reinterpret_cast<Form_pg_constraint>(GETSTRUCT(tuple));
+    while (auto form = scan.Next<Form_pg_constraint>())
         if (form->contype == CONSTRAINT_TRIGGER && IndexTableOfConstraint(form->oid) == index_table)
             found = form->oid;
-    }
-    systable_endscan(scan);
-    table_close(constraints, AccessShareLock);
+    scan.End();
     return found;
 }
 

@@ -52,37 +52,29 @@ struct Sample {
 };
 
 bool IsAnalyzed(Oid leaf) {
-    Relation statistics = table_open(StatisticRelationId, AccessShareLock);
-    ScanKeyData key;
-    ScanKeyInit(&key, Anum_pg_statistic_starelid, BTEqualStrategyNumber, F_OIDEQ,
-                ObjectIdGetDatum(leaf));
-    SysScanDesc scan =
-        systable_beginscan(statistics, StatisticRelidAttnumInhIndexId, true, nullptr, 1, &key);
-    bool found = HeapTupleIsValid(systable_getnext(scan));
-    systable_endscan(scan);
-    table_close(statistics, AccessShareLock);
+    SystemScan scan(StatisticRelationId, StatisticRelidAttnumInhIndexId, Anum_pg_statistic_starelid,
+                    leaf);
+    bool found = HeapTupleIsValid(scan.Next());
+    scan.End();
     return found;
 }
 
 // Looks at `left` partitions at most.
 Oid FindAnalyzed(Oid parent, int *left) {
-    Relation inherits = table_open(InheritsRelationId, AccessShareLock);
-    ScanKeyData key;
-    ScanKeyInit(&key, Anum_pg_inherits_inhparent, BTEqualStrategyNumber, F_OIDEQ,
-                ObjectIdGetDatum(parent));
-    SysScanDesc scan = systable_beginscan(inherits, InheritsParentIndexId, true, nullptr, 1, &key);
+    SystemScan scan(InheritsRelationId, InheritsParentIndexId, Anum_pg_inherits_inhparent, parent);
     Oid found = InvalidOid;
-    for (HeapTuple tuple;
-         !OidIsValid(found) && *left > 0 && HeapTupleIsValid(tuple = systable_getnext(scan));) {
-        Oid child = reinterpret_cast<Form_pg_inherits>(GETSTRUCT(tuple))->inhrelid;
+    while (!OidIsValid(found) && *left > 0) {
+        auto form = scan.Next<Form_pg_inherits>();
+        if (!form)
+            break;
+        Oid child = form->inhrelid;
         --*left;
         if (get_rel_relkind(child) == RELKIND_PARTITIONED_INDEX)
             found = FindAnalyzed(child, left);
         else if (IsAnalyzed(IndexGetRelation(child, true)))
             found = child;
     }
-    systable_endscan(scan);
-    table_close(inherits, AccessShareLock);
+    scan.End();
     return found;
 }
 
