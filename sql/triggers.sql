@@ -60,6 +60,10 @@ ALTER TABLE people ENABLE TRIGGER others;
 TABLE states;
 INSERT INTO people VALUES (100, 'a', 'behind'), (101, 'b', 'behind');
 DELETE FROM people WHERE id < 5;
+-- Who verifies or repairs meanwhile is told.
+SELECT count(*) > 0 AS damaged FROM index_table.verify('people_by_town');
+SELECT index_table.repair('people_by_town') > 0 AS mended;
+INSERT INTO people VALUES (104, 'a', 'behind again'), (105, 'b', 'behind again');
 ALTER TABLE people_b ENABLE TRIGGER index_table_maintain;
 TABLE states;
 ALTER TABLE people ENABLE TRIGGER ALL;

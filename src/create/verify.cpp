@@ -456,6 +456,7 @@ SQL_FUNCTION(index_table_verify) {
     EndProgress(progress);
     LeaveOwner(owner);
     WarnOfMissingCopies(table);
+    WarnOfDisabled(table->base);
     relation_close(base, NoLock);
     PG_RETURN_NULL();
 }
@@ -470,6 +471,8 @@ SQL_FUNCTION(index_table_repair) {
     CheckIsComplete(table);
     Oid relid = table->relid;
     int64 problems = RepairIndexTable(table);
-    WarnOfMissingCopies(GetIndexTable(relid));
+    table = GetIndexTable(relid);
+    WarnOfMissingCopies(table);
+    WarnOfDisabled(table->base);
     PG_RETURN_INT64(problems);
 }

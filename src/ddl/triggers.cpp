@@ -1,37 +1,13 @@
 #include "ddl/triggers.h"
 
 #include "catalog/public.h"
+#include "core/public.h"
 #include "maintenance/public.h"
 #include "outbox/public.h"
 #include "partitions/public.h"
 
 namespace index_table {
 namespace {
-
-// Calls `visit` with each trigger of a relation that calls a function of the extension: there may
-// be no definition yet when a dump is restored.
-template <typename Visit>
-void ForEachOwnTrigger(Oid relid, LOCKMODE mode, Visit visit) {
-    Relation triggers = table_open(TriggerRelationId, mode);
-    ScanKeyData key;
-    ScanKeyInit(&key, Anum_pg_trigger_tgrelid, BTEqualStrategyNumber, F_OIDEQ,
-                ObjectIdGetDatum(relid));
-    SysScanDesc scan =
-        systable_beginscan(triggers, TriggerRelidNameIndexId, true, nullptr, 1, &key);
-    while (HeapTuple tuple = systable_getnext(scan)) {
-        Form_pg_trigger form = reinterpret_cast<Form_pg_trigger>(GETSTRUCT(tuple));
-        if (get_func_namespace(form->tgfoid) == ExtensionSchema())
-            visit(triggers, tuple, form);
-    }
-    systable_endscan(scan);
-    table_close(triggers, mode);
-}
-
-// Of captured tables: an index table may be elsewhere.
-bool IsOfOutbox(Form_pg_trigger form) {
-    char *function = get_func_name(form->tgfoid);
-    return function && strcmp(function, "enqueue") == 0;
-}
 
 // When a trigger fires that is not disabled.
 char FiringMode(Form_pg_trigger form) {
@@ -62,28 +38,13 @@ void RestoreFiringModes(Oid relid) {
     CommandCounterIncrement();
 }
 
-// One of those that base tables have. `name`: of one trigger; null: any.
-bool HasOwnTrigger(Oid relid, const char *name, bool enabled) {
-    bool found = false;
-    ForEachOwnTrigger(relid, AccessShareLock, [&](Relation, HeapTuple, Form_pg_trigger form) {
-        found = found || ((form->tgenabled != TRIGGER_DISABLED) == enabled && !IsOfOutbox(form) &&
-                          (!name || strcmp(NameStr(form->tgname), name) == 0));
-    });
-    return found;
-}
-
 // Dumps disable ALL, so that a warning for each partition would drown what else they have to say:
 // they hide notices.
 void WarnOfDisabledTriggers(const AlterTableCmd *command, Oid relid) {
     Oid base = RootOf(relid);
     if (ListIndexTables(base) == NIL || !HasOwnTrigger(relid, command->name, false))
         return;
-    ereport(command->subtype == AT_DisableTrigAll ? NOTICE : WARNING,
-            (errmsg("index tables of \"%s\" do not follow changes of \"%s\" while their triggers "
-                    "are disabled",
-                    get_rel_name(base), get_rel_name(relid)),
-             errhint("Enable the triggers, and call index_table.repair() for each of the index "
-                     "tables.")));
+    ReportDisabled(command->subtype == AT_DisableTrigAll ? NOTICE : WARNING, base, relid);
 }
 
 // --- Loading -----------------------------------------------------------------

@@ -73,23 +73,11 @@ constexpr QueueTrigger kQueueTriggers[] = {
     {"index_table_queue_row", "INSERT OR UPDATE OR DELETE ON %s FOR EACH ROW", false},
 };
 
-Oid FunctionOf(Oid trigger) {
-    Relation triggers = table_open(TriggerRelationId, AccessShareLock);
-    ScanKeyData key;
-    ScanKeyInit(&key, Anum_pg_trigger_oid, BTEqualStrategyNumber, F_OIDEQ,
-                ObjectIdGetDatum(trigger));
-    SysScanDesc scan = systable_beginscan(triggers, TriggerOidIndexId, true, nullptr, 1, &key);
-    HeapTuple tuple = systable_getnext(scan);
-    Oid function = tuple ? reinterpret_cast<Form_pg_trigger>(GETSTRUCT(tuple))->tgfoid : InvalidOid;
-    systable_endscan(scan);
-    table_close(triggers, AccessShareLock);
-    return function;
-}
-
 // Raises 42710 where it is somebody else's.
 bool HasTrigger(Oid relid, const char *name) {
     Oid trigger = get_trigger_oid(relid, name, true);
-    if (OidIsValid(trigger) && get_func_namespace(FunctionOf(trigger)) != ExtensionSchema())
+    if (OidIsValid(trigger) &&
+        get_func_namespace(PlaceOfTrigger(trigger).function) != ExtensionSchema())
         ereport(ERROR,
                 (errcode(ERRCODE_DUPLICATE_OBJECT),
                  errmsg("trigger \"%s\" of \"%s\" has a name that deferred maintenance needs", name,
@@ -255,6 +243,38 @@ void RestoreTriggers(Oid base) {
     foreach (cell, find_all_inheritors(base, ShareRowExclusiveLock, nullptr))
         CreateStatementTrigger(lfirst_oid(cell));
     EnsureTriggers(base, needs);
+}
+
+bool IsOfOutbox(Form_pg_trigger form) {
+    char *function = get_func_name(form->tgfoid);
+    return function && strcmp(function, "enqueue") == 0;
+}
+
+bool HasOwnTrigger(Oid relid, const char *name, bool enabled) {
+    bool found = false;
+    ForEachOwnTrigger(relid, AccessShareLock, [&](Relation, HeapTuple, Form_pg_trigger form) {
+        found = found || ((form->tgenabled != TRIGGER_DISABLED) == enabled && !IsOfOutbox(form) &&
+                          (!name || strcmp(NameStr(form->tgname), name) == 0));
+    });
+    return found;
+}
+
+void ReportDisabled(int level, Oid base, Oid relid) {
+    ereport(level, (errmsg("index tables of \"%s\" do not follow changes of \"%s\" while their "
+                           "triggers are disabled",
+                           get_rel_name(base), get_rel_name(relid)),
+                    errhint("Enable the triggers, and call index_table.repair() for each of the "
+                            "index tables.")));
+}
+
+void WarnOfDisabled(Oid base) {
+    ListCell *cell;
+    foreach (cell, find_all_inheritors(base, NoLock, nullptr)) {
+        if (!HasOwnTrigger(lfirst_oid(cell), nullptr, false))
+            continue;
+        ReportDisabled(WARNING, base, lfirst_oid(cell));
+        return;
+    }
 }
 
 } // namespace index_table

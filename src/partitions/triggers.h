@@ -3,6 +3,7 @@
 #pragma once
 
 #include "catalog/public.h"
+#include "core/public.h"
 
 namespace index_table {
 
@@ -21,6 +22,29 @@ void DropTrigger(Oid relid, const char *trigger);
 // Creates the triggers of a base table and its partitions that somebody has dropped. The base table
 // is not open. Takes ShareRowExclusiveLock on them if there are any.
 void RestoreTriggers(Oid base);
+
+// Calls `visit` with each trigger of a relation that calls a function of the extension: there may
+// be no definition yet when a dump is restored.
+template <typename Visit>
+void ForEachOwnTrigger(Oid relid, LOCKMODE mode, Visit visit) {
+    SystemScan scan(TriggerRelationId, TriggerRelidNameIndexId, Anum_pg_trigger_tgrelid, relid,
+                    mode);
+    while (HeapTuple tuple = scan.Next()) {
+        Form_pg_trigger form = reinterpret_cast<Form_pg_trigger>(GETSTRUCT(tuple));
+        if (get_func_namespace(form->tgfoid) == ExtensionSchema())
+            visit(scan.catalog, tuple, form);
+    }
+    scan.End();
+}
+
+// Of captured tables: an index table may be elsewhere.
+bool IsOfOutbox(Form_pg_trigger form);
+// One of those that base tables have. `name`: of one trigger; null: any.
+bool HasOwnTrigger(Oid relid, const char *name, bool enabled);
+// Says that the triggers of one relation of a base table are disabled.
+void ReportDisabled(int level, Oid base, Oid relid);
+// Warns of the first whose are.
+void WarnOfDisabled(Oid base);
 
 // How changes are learned of.
 struct TriggerNeeds {
