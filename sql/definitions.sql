@@ -288,7 +288,13 @@ DROP RULE index_table_definition ON shown_by_norm;
 ALTER TABLE shown_by_norm ENABLE RULE index_table_definition;
 \echo :SQLSTATE
 INSERT INTO displayed VALUES (7, 'G', 'happy');
--- Without it, it is a table.
+-- Without it, it is a table, and in nobody's way.
+BEGIN;
+ALTER TABLE displayed ALTER COLUMN k TYPE varchar(40);
+DROP INDEX native_norm_idx;
+DROP FUNCTION "Hidden".norm2(text);
+SELECT count(*) FROM shown_by_norm;
+ROLLBACK;
 DELETE FROM recomputation WHERE index_table = 'shown_by_norm'::regclass;
 
 -- Forged ones.

@@ -340,6 +340,11 @@ UPDATE bare SET b = index_table.create('bare', 'b', identity => 'a')::text;
 INSERT INTO people (id, town) SELECT 3, index_table.create('people', 'town')::text;
 INSERT INTO people_1 (id, town) SELECT 3, index_table.create('people', 'town')::text;
 \set VERBOSITY default
+-- Nor by nothing.
+SELECT index_table.create('people', ' ');
+\echo :SQLSTATE
+SELECT index_table.create('people', 'town', predicate => '');
+\echo :SQLSTATE
 -- Nor over an index table, nor in a read-only transaction.
 SELECT index_table.create('people', 'town', partitions => 1);
 SELECT index_table.create('people_by_town', 'town', identity => 'town');
@@ -350,8 +355,21 @@ SELECT index_table.drop('people_by_town');
 BEGIN READ ONLY;
 \set VERBOSITY sqlstate
 SELECT index_table.create('people', 'town');
-\set VERBOSITY default
 ROLLBACK;
+SELECT index_table.create('people', 'town');
+SELECT index_table.capture('people');
+BEGIN READ ONLY;
+SELECT index_table.drop('people_by_town');
+ROLLBACK;
+BEGIN READ ONLY;
+SELECT index_table.set_visible('people_by_town', false);
+ROLLBACK;
+BEGIN READ ONLY;
+SELECT index_table.release('people');
+ROLLBACK;
+\set VERBOSITY default
+SELECT is_visible FROM index_table.index_tables WHERE index_table = 'people_by_town'::regclass;
+SELECT index_table.drop('people_by_town'), index_table.release('people');
 -- Nobody changes an index table directly, a partition or the log of one: not even its owner.
 SELECT index_table.create('people', 'town', partitions => 1, name => 'guarded');
 INSERT INTO guarded SELECT * FROM guarded;

@@ -117,6 +117,7 @@ SELECT evtname FROM pg_event_trigger;
 INSERT INTO people VALUES (100, 'a', 'b'), (101, 'a', 'b');
 UPDATE people SET id = 200 WHERE id = 100;
 ALTER TABLE people ADD COLUMN extra int;
+ALTER TABLE people ALTER COLUMN town TYPE varchar(30), ALTER COLUMN phone TYPE varchar(31);
 TRUNCATE people_0;
 DELETE FROM people_by_town;
 DROP TABLE people;

@@ -374,8 +374,10 @@ DELETE FROM pg_depend WHERE objid = 'composite_outbox'::regclass AND deptype <> 
 DROP TABLE composite;
 SELECT relname FROM pg_class WHERE relname LIKE 'composite%' AND relkind = 'r' AND relnamespace = 'outbox'::regnamespace;
 ROLLBACK;
-BEGIN;
 DROP EXTENSION index_table;
+\echo :SQLSTATE
+BEGIN;
+DROP EXTENSION index_table CASCADE;
 SELECT relname FROM pg_class WHERE relname LIKE '%outbox' AND relkind = 'r';
 SELECT tgname FROM pg_trigger WHERE tgname LIKE 'index_table%';
 INSERT INTO logs VALUES (22, 600, 'uncaptured');

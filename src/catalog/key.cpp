@@ -65,6 +65,10 @@ void PointIntoText(void *argument) {
 IndexStmt *ParseAsIndex(const char *key, const char *predicate) {
     const char *text = key ? key : predicate;
     const char *what = key ? "key" : "predicate";
+    if (!text[strspn(text, " \t\r\n\f\v")])
+        ereport(ERROR, (errcode(ERRCODE_SYNTAX_ERROR), errmsg("the %s is empty", what),
+                        key ? errhint("Name columns of the base table, as CREATE INDEX does.")
+                            : errhint("Leave it out for an index table of all rows.")));
     const char *before = key ? "CREATE INDEX ON t (" : "CREATE INDEX ON t (c) WHERE ";
     char *sql = psprintf("%s%s%s", before, text, key ? "\n)" : "");
 

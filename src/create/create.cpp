@@ -58,7 +58,7 @@ void CheckOnServers(const CreateArguments &arguments) {
                           "connects: ALTER ROLE ... SET default_tablespace there.");
     if (arguments.partitions < list_length(arguments.servers))
         ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-                        errmsg("%d partitions are too few for %d servers", arguments.partitions,
+                        errmsg("fewer partitions (%d) than servers (%d)", arguments.partitions,
                                list_length(arguments.servers)),
                         errhint("Choose some for each server: partitions => %d. Later they can be "
                                 "moved, and not divided.",
@@ -514,21 +514,16 @@ bool IsPreloaded() {
          {"shared_preload_libraries", "session_preload_libraries", "local_preload_libraries"})
         if (NamesLibrary(GetConfigOption(setting, true, false)))
             return true;
-    Relation settings = table_open(DbRoleSettingRelationId, AccessShareLock);
-    ScanKeyData key;
-    ScanKeyInit(&key, Anum_pg_db_role_setting_setdatabase, BTEqualStrategyNumber, F_OIDEQ,
-                ObjectIdGetDatum(MyDatabaseId));
-    SysScanDesc scan =
-        systable_beginscan(settings, DbRoleSettingDatidRolidIndexId, true, nullptr, 1, &key);
+    SystemScan scan(DbRoleSettingRelationId, DbRoleSettingDatidRolidIndexId,
+                    Anum_pg_db_role_setting_setdatabase, MyDatabaseId);
     bool found = false;
-    while (HeapTuple tuple = systable_getnext(scan)) {
+    while (HeapTuple tuple = scan.Next()) {
         bool isnull;
         Datum values = heap_getattr(tuple, Anum_pg_db_role_setting_setconfig,
-                                    RelationGetDescr(settings), &isnull);
+                                    RelationGetDescr(scan.catalog), &isnull);
         found = found || (!isnull && NamesLibrary(OidOutputFunctionCall(F_ARRAY_OUT, values)));
     }
-    systable_endscan(scan);
-    table_close(settings, AccessShareLock);
+    scan.End();
     return found;
 }
 
@@ -588,6 +583,7 @@ SQL_FUNCTION(index_table_create) {
 }
 
 SQL_FUNCTION(index_table_drop) {
+    PreventCommandIfReadOnly("index_table.drop()");
     PreventCommandDuringRecovery("index_table.drop()");
     Drop(PG_GETARG_OID(0));
     PG_RETURN_VOID();

@@ -111,6 +111,29 @@ void ForgetDependencies(const IndexTable *table, List *columns) {
     CommandCounterIncrement();
 }
 
+void BecomePlain(Oid index_table, Oid base) {
+    auto follows = [=](Form_pg_depend form) {
+        switch (form->refclassid) {
+        case RelationRelationId:
+            return form->refobjid == base && form->refobjsubid != 0;
+        case ProcedureRelationId:
+        case OperatorRelationId:
+        case OperatorClassRelationId:
+            return form->objsubid == 0;
+        default:
+            return false;
+        }
+    };
+    ListCell *cell;
+    foreach (cell, find_all_inheritors(index_table, NoLock, nullptr))
+        ForEachDependency(RelationRelationId, lfirst_oid(cell), RowExclusiveLock,
+                          [&](Relation depend, HeapTuple tuple, Form_pg_depend form) {
+                              if (follows(form))
+                                  CatalogTupleDelete(depend, &tuple->t_self);
+                          });
+    CommandCounterIncrement();
+}
+
 void EnsureDependencies(Oid base_oid) {
     const Base *base = LackDependencies(base_oid) ? FindBase(base_oid) : nullptr;
     if (!base)

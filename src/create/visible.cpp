@@ -40,6 +40,7 @@ void SetGlobalVisible(Oid root, bool visible) {
 using namespace index_table;
 
 SQL_FUNCTION(index_table_set_visible) {
+    PreventCommandIfReadOnly("index_table.set_visible()");
     PreventCommandDuringRecovery("index_table.set_visible()");
     Oid relid = PG_GETARG_OID(0);
     bool visible = PG_GETARG_BOOL(1);

@@ -71,10 +71,8 @@ List *DroppedServers(const DropStmt *statement) {
     ListCell *cell;
     if (statement->removeType != OBJECT_FOREIGN_SERVER && statement->removeType != OBJECT_FDW)
         return servers;
-    Relation rel = table_open(ForeignServerRelationId, AccessShareLock);
-    SysScanDesc scan = systable_beginscan(rel, InvalidOid, false, nullptr, 0, nullptr);
-    while (HeapTuple tuple = systable_getnext(scan)) {
-        Form_pg_foreign_server form = reinterpret_cast<Form_pg_foreign_server>(GETSTRUCT(tuple));
+    SystemScan scan(ForeignServerRelationId);
+    while (auto form = scan.Next<Form_pg_foreign_server>()) {
         foreach (cell, statement->objects) {
             const char *name = strVal(lfirst(cell));
             if (statement->removeType == OBJECT_FOREIGN_SERVER
@@ -83,8 +81,7 @@ List *DroppedServers(const DropStmt *statement) {
                 servers = lappend_oid(servers, form->oid);
         }
     }
-    systable_endscan(scan);
-    table_close(rel, AccessShareLock);
+    scan.End();
     return servers;
 }
 
@@ -165,13 +162,20 @@ bool DropsConcurrently(const Node *statement) {
 }
 
 bool DropsExtension(DropStmt *statement) {
-    if (statement->removeType != OBJECT_EXTENSION)
-        return false;
+    if (statement->removeType != OBJECT_EXTENSION && statement->removeType != OBJECT_SCHEMA)
+        return false; // their names are the same
     ListCell *cell;
     foreach (cell, statement->objects)
         if (strcmp(strVal(lfirst(cell)), "index_table") == 0)
             return true;
     return false;
+}
+
+void BecomeAllPlain() {
+    ListCell *base, *cell;
+    foreach (base, ListBases())
+        foreach (cell, ListIndexTables(lfirst_oid(base)))
+            BecomePlain(lfirst_oid(cell), lfirst_oid(base));
 }
 
 // --- After ----------------------------------------------------------------------
@@ -251,6 +255,7 @@ void ForgetUndefined(RangeVar *name) {
                                get_rel_name(base)),
                      errhint("Drop it, and create another with index_table.create().")));
     ForgetIndexTable(relid, base);
+    BecomePlain(relid, base);
 }
 
 // The base tables of which partitions were dropped. What foreign keys refer to of those goes first.
@@ -339,8 +344,12 @@ void PrepareDrop(Node *statement) {
     DropStmt *drop = reinterpret_cast<DropStmt *>(statement);
     PrepareDropOf(drop);
     RememberDropOfTrigger(drop);
-    if (DropsExtension(drop))
+    if (DropsExtension(drop)) {
+        if (drop->behavior == DROP_RESTRICT && superuser()) // who may not drop it learns nothing
+            RefuseLossOfQueues();
         PublishAll();
+        BecomeAllPlain();
+    }
 }
 
 } // namespace index_table

@@ -270,6 +270,41 @@ void DropOutboxTriggers(Oid relid) {
     }
 }
 
+namespace {
+
+bool HasChanges(Oid queue) {
+    OwnerContext owner = EnterOwner(RelationOwner(queue));
+    if (SPI_connect() != SPI_OK_CONNECT)
+        elog(ERROR, "SPI_connect failed");
+    if (SPI_execute(psprintf("SELECT FROM %s LIMIT 1", QualifiedName(queue)), false, 1) !=
+        SPI_OK_SELECT)
+        elog(ERROR, "cannot read queue");
+    bool has_changes = SPI_processed > 0;
+    SPI_finish();
+    LeaveOwner(owner);
+    return has_changes;
+}
+
+} // namespace
+
+void RefuseLossOfQueues() {
+    ListCell *cell;
+    foreach (cell, ListOutboxTables()) {
+        const char *name = get_rel_name(lfirst_oid(cell));
+        Oid queue = QueueOf(lfirst_oid(cell));
+        if (!name || !SearchSysCacheExists1(RELOID, ObjectIdGetDatum(queue)) || !HasChanges(queue))
+            continue;
+        ereport(
+            ERROR,
+            (errcode(ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST),
+             errmsg("cannot drop extension \"index_table\" because changes of \"%s\" are queued",
+                    name),
+             errdetail("Its outbox would be dropped with what is in it."),
+             errhint("Drain it where its index tables are, or release it with "
+                     "index_table.release(); or use DROP ... CASCADE.")));
+    }
+}
+
 void EnsureQueueDependencies() {
     ListCell *cell;
     foreach (cell, ListOutboxTables()) {
@@ -305,6 +340,7 @@ SQL_FUNCTION(index_table_capture) {
 }
 
 SQL_FUNCTION(index_table_release) {
+    PreventCommandIfReadOnly("index_table.release()");
     PreventCommandDuringRecovery("index_table.release()");
     Release(PG_GETARG_OID(0));
     PG_RETURN_VOID();

@@ -33,6 +33,7 @@ void EnsureQueueDependencies();
 // Before a command:
 void RefuseAlterOfOutboxTable(const AlterTableStmt *statement, Oid relid);
 void RememberOutboxPartitions(); // something is to be dropped
+void RefuseLossOfQueues();       // the extension is to be dropped: 2BP01 where changes are queued
 // What captured tables with rows in the table are like, for FollowOutboxChange(); memory of the
 // transaction. NIL where values stay as they are.
 List *PrepareOutboxChange(const AlterTableStmt *statement, Oid relid);

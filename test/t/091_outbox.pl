@@ -77,7 +77,7 @@ foreach my $table ('renamed', 'parts')
 }
 $shard->safe_psql('restored', 'DROP TABLE renamed');
 is($shard->safe_psql('restored', "SELECT to_regclass('renamed_outbox'), captured FROM index_table.captured"), '|parts', 'a restored table takes its queue along');
-is($shard->safe_psql('restored', 'DROP EXTENSION index_table; SELECT count(*) FROM pg_trigger WHERE NOT tgisinternal'), '0', 'a restored database gives the extension up');
+is($shard->safe_psql('restored', 'DROP EXTENSION index_table CASCADE; SELECT count(*) FROM pg_trigger WHERE NOT tgisinternal'), '0', 'a restored database gives the extension up');
 
 # --- A crash -------------------------------------------------------------------------
 
