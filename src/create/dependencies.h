@@ -14,8 +14,8 @@ void RecordCopyDependency(const IndexTable *table, const CopiedColumn &column);
 // Forgets those on columns of the base table, attribute numbers; on all of it where that is NIL.
 void ForgetDependencies(const IndexTable *table, List *columns);
 
-// What is an index table no more keeps nobody from altering columns, functions and operator classes;
-// it goes with the table that was its base.
+// What is an index table no more keeps nobody from altering columns, functions and operator
+// classes; it goes with the table that was its base.
 void BecomePlain(Oid index_table, Oid base);
 
 // Records dependencies of index tables that have none: of one base table, or of all.
