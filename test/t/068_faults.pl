@@ -118,7 +118,7 @@ foreach my $name (sort keys %work)
 
 my ($before, $faults, %faulted, @missed, @wrong) = (work_traces($node), 0);
 my $number = 1;
-# Locks that the session keeps.
+# Locks that the session keeps, which ROLLBACK would take from it.
 my $held = q{SELECT 'held ' || locktype || ' ' || mode FROM pg_locks WHERE pid = pg_backend_pid() AND locktype <> 'virtualxid' AND mode <> 'AccessShareLock'};
 WORK: foreach my $name (sort keys %work)
 {
@@ -132,7 +132,7 @@ WORK: foreach my $name (sort keys %work)
 		{
 			$number++;
 			my ($sql, $undo) = map { ($_ // "") =~ s{NUMBER}{$number}gr } @{ $work{$name} }[ 0, 1 ];
-			my ($status, $out, $error) = $node->psql('postgres', "\\set VERBOSITY verbose\nSET index_table.fault = '$point:$time';\n$sql;\nROLLBACK;\n\\echo passed\nSHOW index_table.fault_points;\n$held;\nSET index_table.fault = '';\n\\warn again\n$undo;\n$sql;\n\\warn end\n", on_error_stop => 0);
+			my ($status, $out, $error) = $node->psql('postgres', "\\set VERBOSITY verbose\nSET index_table.fault = '$point:$time';\n$sql;\n$held;\nROLLBACK;\n\\echo passed\nSHOW index_table.fault_points;\nSET index_table.fault = '';\n\\warn again\n$undo;\n$sql;\n\\warn end\n", on_error_stop => 0);
 			my ($first, $second) = split /^again$/m, $error;
 			my @codes = $first =~ /(?:ERROR|FATAL|PANIC):\s+(\w{5})/g;
 			# Not all are raised to here: drain() warns and goes on, or tries rows one by one.
