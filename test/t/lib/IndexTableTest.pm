@@ -539,7 +539,7 @@ sub start_session
 	my ($node, $db, $sql) = @_;
 	my $session = { input => "\\set VERBOSITY verbose\n$sql\n", output => '' };
 	$session->{run} = IPC::Run::start([ 'psql', '-XAtq', '-d', $node->connstr($db) ],
-		'<', \$session->{input}, '>&', \$session->{output}, IPC::Run::timeout(300));
+		'<', \$session->{input}, '>&', \$session->{output}, IPC::Run::timeout(900));
 	$session->{run}->pump while length $session->{input};
 	return $session;
 }
