@@ -68,10 +68,8 @@ GRANT SELECT ON index_table.global_indexes TO PUBLIC;
 
 CREATE VIEW index_table.progress AS
     SELECT l.pid, l.objid::pg_catalog.regclass AS base,
-           CASE WHEN p.param18 = 7421 THEN p.param19::pg_catalog.oid ELSE p.relid END::pg_catalog.regclass AS index_table,
-           CASE CASE WHEN p.param18 = 7421 THEN p.param20
-                     WHEN p.pid IS NOT NULL THEN 3
-                     ELSE l.reached END
+           CASE WHEN p.param18 = 7421 THEN p.param19::pg_catalog.oid ELSE NULLIF(p.relid, l.objid) END::pg_catalog.regclass AS index_table,
+           CASE CASE WHEN p.param18 = 7421 THEN p.param20 ELSE l.reached END
                 WHEN 0 THEN 'initializing' WHEN 1 THEN 'scanning' WHEN 2 THEN 'loading entries'
                 WHEN 3 THEN 'building indexes' WHEN 4 THEN 'analyzing'
                 WHEN 5 THEN 'verifying' WHEN 6 THEN 'repairing' END AS phase,
