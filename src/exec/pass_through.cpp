@@ -1,7 +1,5 @@
 #include "exec/pass_through.h"
 
-#include "exec/row_switch.h"
-
 namespace index_table {
 
 Path *MakePassThroughPath(RelOptInfo *rel, Path *child, const CustomPathMethods *methods,
@@ -30,54 +28,6 @@ Plan *PlanPassThrough(CustomPath *path, List *target_list, List *children,
     scan->custom_scan_tlist = static_cast<List *>(copyObjectImpl(child->targetlist));
     scan->custom_private = path->custom_private;
     return &scan->scan.plan;
-}
-
-namespace {
-
-bool IsSubqueryOfSet(const TargetEntry *column) {
-    return IsA(column->expr, SubPlan) &&
-           reinterpret_cast<SubPlan *>(column->expr)->subLinkType == MULTIEXPR_SUBLINK;
-}
-
-// The columns get a node below of their own, which is never run.
-void ShowSubqueries(CustomScan *scan) {
-    bool has_some = false;
-    List *shown = NIL;
-    ListCell *cell;
-    foreach (cell, scan->custom_scan_tlist) {
-        TargetEntry *column = flatCopyTargetEntry(lfirst_node(TargetEntry, cell));
-        has_some = has_some || IsSubqueryOfSet(column);
-        Node *expr = reinterpret_cast<Node *>(column->expr);
-        if (!IsA(expr, Var) && !IsA(expr, SubPlan))
-            column->expr =
-                reinterpret_cast<Expr *>(makeVar(OUTER_VAR, column->resno, exprType(expr),
-                                                 exprTypmod(expr), exprCollation(expr), 0));
-        shown = lappend(shown, column);
-    }
-    if (!has_some)
-        return;
-    Result *columns = makeNode(Result);
-    columns->plan.targetlist = scan->custom_scan_tlist;
-    scan->scan.plan.lefttree = &columns->plan;
-    scan->custom_scan_tlist = shown;
-}
-
-void ShowSubqueries(Plan *plan) {
-    Plan *below = plan && IsA(plan, ModifyTable) ? outerPlan(plan) : nullptr;
-    if (!below || !IsA(below, CustomScan))
-        return;
-    CustomScan *scan = reinterpret_cast<CustomScan *>(below);
-    if (scan->methods == RowSwitchMethods() && !outerPlan(below))
-        ShowSubqueries(scan);
-}
-
-} // namespace
-
-void ShowSubqueries(PlannedStmt *plan) {
-    ShowSubqueries(plan->planTree);
-    ListCell *cell;
-    foreach (cell, plan->subplans)
-        ShowSubqueries(static_cast<Plan *>(lfirst(cell)));
 }
 
 PlanState *Child(CustomScanState *node) {

@@ -13,11 +13,6 @@ Path *MakePassThroughPath(RelOptInfo *rel, Path *child, const CustomPathMethods 
 Plan *PlanPassThrough(CustomPath *path, List *target_list, List *children,
                       const CustomScanMethods *methods);
 
-// Has EXPLAIN find the subqueries that `SET (a, b) = (SELECT ...)` refers to, which it looks for
-// among the columns of the node that refers to them: of nodes below a ModifyTable. The plan is
-// finished.
-void ShowSubqueries(PlannedStmt *plan);
-
 // The state of a custom node, whose first member is a CustomScanState called css.
 template <typename State>
 Node *MakeNodeState(const CustomExecMethods *methods) {

@@ -19,6 +19,11 @@ bool CanChangeRows();
 // switches; 0 for the target of UPDATE, DELETE or MERGE.
 const CustomScanMethods *RowSwitchMethods();
 
+// Has EXPLAIN find the subqueries that `SET (a, b) = (SELECT ...)` refers to, which it looks for
+// among the columns of the node that refers to them: of switches below a ModifyTable. The plan is
+// finished.
+void ShowSubqueries(PlannedStmt *plan);
+
 void InitializeRowSwitch();
 
 } // namespace index_table
