@@ -280,6 +280,7 @@ void OnTransactionEnd(XactEvent event, void *) {
     AtEOXactConnections();
     AtEOXactRelationCaches();
     AtEOXactDefinitions();
+    AtEOXactOwnBuilds();
     AtEOXactNumbers();
     AtEOXactDrainWorkers(event == XACT_EVENT_COMMIT);
     AtEOXactCounters(event == XACT_EVENT_COMMIT);

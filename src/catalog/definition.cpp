@@ -2,6 +2,7 @@
 // planner, usable from triggers and event triggers.
 #include "catalog/definition.h"
 
+#include "catalog/own_build.h"
 #include "catalog/rows.h"
 
 namespace index_table {
@@ -133,6 +134,7 @@ void InsertDefinition(const Definition &definition, TableState state) {
     values[kDefBase - 1] = ObjectIdGetDatum(definition.base);
     values[kDefState - 1] = CharGetDatum(static_cast<char>(state));
     InsertRow("definition", values, nulls);
+    RememberOwnBuild();
     CommandCounterIncrement();
     Invalidate(definition.base);
 }
@@ -168,6 +170,7 @@ void RecordBuild(Oid relid) {
     if (HeapTuple tuple = scan.Next())
         CatalogTupleUpdate(scan.relation, &tuple->t_self, heap_copytuple(tuple));
     scan.End();
+    RememberOwnBuild();
     CommandCounterIncrement();
     Invalidate(RecordedBase(relid));
 }
@@ -200,6 +203,7 @@ void SetState(Oid relid, TableState state) {
         CatalogTupleUpdate(scan.relation, &tuple->t_self, changed);
     }
     scan.End();
+    RememberOwnBuild();
     CommandCounterIncrement();
     Invalidate(RecordedBase(relid));
 }

@@ -7,6 +7,7 @@
 #include "catalog/definition.h"
 #include "catalog/key.h"
 #include "catalog/known_relations.h"
+#include "catalog/own_build.h"
 #include "catalog/progress.h"
 #include "catalog/queue_table.h"
 #include "catalog/recomputation.h"

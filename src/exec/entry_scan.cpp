@@ -204,9 +204,10 @@ EntryOrder GetEntryOrder(const IndexTable *table) {
 
 bool ShowsBase(const IndexTable *table, Snapshot snapshot) {
     Assert(IsKnown(table) && snapshot);
-    bool is_built = !TransactionIdIsNormal(table->built) ||
-                    TransactionIdIsCurrentTransactionId(table->built) ||
-                    !XidInMVCCSnapshot(table->built, snapshot);
+    bool is_built =
+        !TransactionIdIsNormal(table->built) || (TransactionIdIsCurrentTransactionId(table->built)
+                                                     ? ShowsOwnBuilds(snapshot)
+                                                     : !XidInMVCCSnapshot(table->built, snapshot));
     // Servers show what is committed there now.
     if (table->on_servers && IsolationUsesXactSnapshot())
         return false;
