@@ -348,6 +348,67 @@ SELECT * FROM index_table.verify('sums_by_twice');
 DROP TABLE above, above_m, child;
 SELECT * FROM differences();
 
+-- What a key or predicate may not become by the new type of a column: as for an index, 42P17. An element for a value, or the other way round.
+CREATE TABLE times (id int PRIMARY KEY, at timestamp, k int, list int[]) PARTITION BY HASH (id);
+CREATE TABLE times_0 PARTITION OF times FOR VALUES WITH (MODULUS 1, REMAINDER 0);
+INSERT INTO times SELECT i, timestamp '2025-12-31 23:00', i, ARRAY[i, i + 1] FROM generate_series(1, 4) AS i;
+CREATE FUNCTION twice(int) RETURNS int IMMUTABLE LANGUAGE sql AS 'SELECT 2 * $1';
+CREATE FUNCTION twice(bigint) RETURNS SETOF bigint IMMUTABLE LANGUAGE sql AS 'VALUES ($1), (2 * $1)';
+SELECT index_table.create('times', 'extract(day FROM at)', name => 'times_by_day');
+\set ON_ERROR_ROLLBACK on
+BEGIN;
+\set VERBOSITY sqlstate
+ALTER TABLE times ALTER COLUMN at TYPE timestamptz;
+SELECT index_table.drop('times_by_day'), index_table.create('times', 'k', predicate => 'at > ''2026-01-01''', name => 'times_recent');
+ALTER TABLE times ALTER COLUMN at TYPE timestamptz;
+SELECT index_table.drop('times_recent'), index_table.create('times', 'k'), index_table.create('times', 'list'), index_table.create('times', 'twice(k)', name => 'times_by_twice');
+\set VERBOSITY default
+ALTER TABLE times ALTER COLUMN k TYPE int[] USING ARRAY[k];
+ALTER TABLE times ALTER COLUMN list TYPE int USING list[1];
+SELECT index_table.drop('times_by_k');
+ALTER TABLE times ALTER COLUMN k TYPE bigint;
+SELECT index_table.drop('times_by_twice');
+ALTER TABLE times ALTER COLUMN list TYPE bigint[];
+ALTER TABLE times ALTER COLUMN at TYPE timestamptz;
+COMMIT;
+INSERT INTO recomputation VALUES ('times_by_list', 'v, partition_id, id', '(SELECT DISTINCT times.tableoid, id, unnest(list)::bigint AS v FROM times) b');
+SELECT * FROM differences();
+
+-- Row types, whose values get other hashes with each column: by itself, in an array, in another; of a table.
+CREATE TYPE point2 AS (x int, y int);
+CREATE TYPE line2 AS (a point2, b point2);
+CREATE TABLE points (id int PRIMARY KEY, p point2, ps point2[], l line2, t times) PARTITION BY HASH (id);
+CREATE TABLE points_0 PARTITION OF points FOR VALUES WITH (MODULUS 1, REMAINDER 0);
+INSERT INTO points SELECT i, ROW(i, i)::point2, ARRAY[ROW(i, 0)::point2] FROM generate_series(1, 9) AS i;
+SELECT index_table.create('points', 'p');
+INSERT INTO recomputation VALUES ('points_by_p', 'p, partition_id, id', 'points b');
+ALTER TYPE point2 ADD ATTRIBUTE z int;
+UPDATE points SET p.z = 1 WHERE id < 4;
+SELECT id FROM points WHERE p = ROW(5, 5, NULL)::point2;
+SELECT * FROM differences();
+BEGIN;
+SELECT index_table.create('points', c, partitions => 3) FROM unnest('{ps,l,t}'::text[]) c;
+ALTER TYPE point2 ADD ATTRIBUTE w int;
+ALTER TYPE point2 DROP ATTRIBUTE z;
+ALTER TYPE line2 ADD ATTRIBUTE c int;
+ALTER TABLE times ADD COLUMN more int;
+ALTER TYPE point2 RENAME ATTRIBUTE z TO depth;
+SELECT index_table.drop('points_by_ps'), index_table.drop('points_by_l'), index_table.drop('points_by_t');
+ALTER TYPE point2 DROP ATTRIBUTE depth;
+ALTER TABLE times ADD COLUMN more int;
+COMMIT;
+SELECT id FROM points WHERE p = ROW(5, 5)::point2;
+SELECT * FROM differences();
+
+-- Children of an index table, or of a queue.
+SELECT index_table.create('times', 'id', maintenance => 'deferred');
+CREATE TABLE heir () INHERITS (times_by_id);
+CREATE TABLE heir () INHERITS (times_by_id_queue);
+CREATE TABLE heir (LIKE times_by_id);
+ALTER TABLE heir INHERIT times_by_id;
+DROP TABLE heir;
+SELECT index_table.drop('times_by_id');
+
 -- Entries from before a column was dropped, changed in the middle of a statement, where they have to be found exactly.
 CREATE TABLE marks (id int PRIMARY KEY, k int, u int) PARTITION BY HASH (id);
 CREATE TABLE marks_0 PARTITION OF marks FOR VALUES WITH (MODULUS 1, REMAINDER 0);

@@ -25,6 +25,7 @@ struct ColumnChange {
                         // predicate stay bound
     List *include;      // attribute numbers; the command may drop some
     bool in_expression; // the column is used in one, whose value may depend on its type
+    Key key;            // as it was
 };
 
 // Before the command nothing is locked: who writes a leaf anew at this moment has the index tables
@@ -109,9 +110,51 @@ void ChangeTypes(Relation base, const IndexTable *table, bool is_empty) {
     }
 }
 
+[[noreturn]] void RaiseOtherShape(Oid index_table, const KeyColumn &column, bool is_set) {
+    ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+                    errmsg("cannot alter the type of a column because index table \"%s\" depends "
+                           "on it",
+                           get_rel_name(index_table)),
+                    is_set ? errdetail("Its key \"%s\" would be of elements.", NameStr(column.name))
+                           : errdetail("Its key \"%s\" would not be of elements any more.",
+                                       NameStr(column.name)),
+                    errhint("Drop the index table with index_table.drop(), and create it again "
+                            "afterwards.")));
+}
+
+bool IsArray(Oid type) {
+    return OidIsValid(get_base_element_type(type));
+}
+
+// A column by itself is a key of elements where it is an array.
+void CheckPlainColumns(Oid base, const ColumnChange *change) {
+    for (const KeyColumn &column : std::span(change->key.columns, change->key.count)) {
+        const Var *var = reinterpret_cast<const Var *>(column.expr);
+        if (!IsA(var, Var) || column.shape == KeyShape::SetReturning)
+            continue;
+        bool is_array = IsArray(get_atttype(base, var->varattno));
+        if (is_array != (column.shape == KeyShape::ArrayElements))
+            RaiseOtherShape(change->index_table, column, is_array);
+    }
+}
+
+// Functions may be others now, for the new types.
+void CheckStored(const ColumnChange *change) {
+    const Definition *definition = ReadDefinition(change->index_table);
+    CheckExpressions(*definition);
+    for (int i = 0; i < definition->key.count; i++) {
+        const KeyColumn &column = definition->key.columns[i];
+        bool is_set = column.shape != KeyShape::Single;
+        if (is_set != (change->key.columns[i].shape != KeyShape::Single))
+            RaiseOtherShape(change->index_table, column, is_set);
+    }
+}
+
 void StoreChanged(Oid base, const ColumnChange *change) {
     FAULT_POINT("reload.store_changed");
+    CheckPlainColumns(base, change);
     StoreDefinition(change->index_table, change->statement);
+    CheckStored(change);
     ListCell *cell;
     foreach (cell, change->include) {
         HeapTuple column = SearchSysCacheAttNum(base, lfirst_int(cell));
@@ -123,6 +166,13 @@ void StoreChanged(Oid base, const ColumnChange *change) {
 }
 
 } // namespace
+
+void CheckExpressions(const Definition &definition) {
+    for (const KeyColumn &column : std::span(definition.key.columns, definition.key.count))
+        CheckExpression(reinterpret_cast<Node *>(column.whole), "key");
+    if (definition.predicate)
+        CheckExpression(reinterpret_cast<Node *>(definition.predicate), "predicate");
+}
 
 bool UsesColumn(const IndexTable *table, AttrNumber attno) {
     return IsCopied(table, attno) || IsInExpression(table, attno) ||
@@ -198,7 +248,8 @@ PendingChange *PrepareColumnChange(const Base *base, List *columns, const char *
                    .statement =
                        is_bound || in_expression ? DefinitionStatement(*definition) : nullptr,
                    .include = include,
-                   .in_expression = in_expression};
+                   .in_expression = in_expression,
+                   .key = definition->key};
         pending->changes = lappend(pending->changes, change);
         MemoryContextSwitchTo(caller);
     }

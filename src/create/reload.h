@@ -6,6 +6,9 @@
 
 namespace index_table {
 
+// Raises as CheckExpression does for what the key and the predicate of a definition are by now.
+void CheckExpressions(const Definition &definition);
+
 // Whether an index table uses a column of its base table: in its key or predicate, or as a copy.
 bool UsesColumn(const IndexTable *table, AttrNumber attno);
 

@@ -37,13 +37,6 @@ void CheckColumns(Relation base, const IndexTable *table, Oid relid, int more) {
         RaiseNotAsCreated(relid, "Its columns are not those that the rule selects.");
 }
 
-void CheckExpressions(const Definition &definition) {
-    for (const KeyColumn &column : std::span(definition.key.columns, definition.key.count))
-        CheckExpression(reinterpret_cast<Node *>(column.whole), "key");
-    if (definition.predicate)
-        CheckExpression(reinterpret_cast<Node *>(definition.predicate), "predicate");
-}
-
 void CheckRelation(Oid relid, Oid base) {
     char kind = get_rel_relkind(relid);
     if ((kind != RELKIND_RELATION && kind != RELKIND_PARTITIONED_TABLE) ||

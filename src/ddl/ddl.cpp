@@ -7,6 +7,7 @@
 #include "ddl/drop.h"
 #include "ddl/event.h"
 #include "ddl/replication.h"
+#include "ddl/row_types.h"
 #include "ddl/triggers.h"
 #include "ddl/typed_tables.h"
 #include "global/public.h"
@@ -379,6 +380,13 @@ void RefuseNewChild(List *parents) {
     foreach (cell, parents) {
         RangeVar *parent = lfirst_node(RangeVar, cell);
         Oid relid = FindRelation(parent);
+        if (Oid owner = QueueOwner(relid))
+            RaiseOwnQueue("inherit from", owner);
+        if (OidIsValid(relid) && FindIndexTable(relid))
+            ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+                            errmsg("cannot inherit from index table \"%s\"", parent->relname),
+                            errdetail("Rows of its children would be taken for entries."),
+                            errhint("Use CREATE TABLE ... (LIKE ...).")));
         if (IsBase(relid) && get_rel_relkind(relid) != RELKIND_PARTITIONED_TABLE)
             RaiseCannotFollow(psprintf("inherit from \"%s\"", parent->relname),
                               FindBase(relid)->tables[0]);
@@ -616,6 +624,8 @@ SQL_FUNCTION(index_table_on_ddl_start) {
         PrepareDrop(event->parsetree);
         PG_RETURN_NULL();
     }
+    if (IsA(event->parsetree, AlterTableStmt))
+        RefuseNewHashes(reinterpret_cast<AlterTableStmt *>(event->parsetree));
     if (event->tag == CMDTAG_ALTER_TYPE && !AltersTypedTables(event->parsetree))
         PG_RETURN_NULL();
     FlushChanges();

@@ -28,18 +28,6 @@ Oid Equality(Oid family, Oid left, Oid right) {
     return get_opfamily_member(family, left, right, BTEqualStrategyNumber);
 }
 
-// Whether a type is composite, or made of such ones. Their columns come and go while tables have
-// values of them, and the hash of a value changes.
-bool ContainsComposite(Oid type) {
-    type = getBaseType(type);
-    Oid element = get_element_type(type);
-    if (!OidIsValid(element) && type_is_range(type))
-        element = get_range_subtype(type);
-    if (!OidIsValid(element) && type_is_multirange(type))
-        element = get_multirange_range(type);
-    return OidIsValid(element) ? ContainsComposite(element) : type_is_rowtype(type);
-}
-
 // The function that hashes what an operator finds equal. That of arrays and ranges belongs to all
 // of them, whether what they contain has one or not; the type cache knows.
 bool FindHashFunction(Oid equality, Oid type, RegProcedure *procedure) {
@@ -81,6 +69,21 @@ KeyHasher *Load(const IndexTable *table) {
 }
 
 } // namespace
+
+Oid PartType(Oid type) {
+    Oid part = get_element_type(type);
+    if (!OidIsValid(part) && type_is_range(type))
+        part = get_range_subtype(type);
+    if (!OidIsValid(part) && type_is_multirange(type))
+        part = get_multirange_range(type);
+    return part;
+}
+
+bool ContainsComposite(Oid type) {
+    type = getBaseType(type);
+    Oid part = PartType(type);
+    return OidIsValid(part) ? ContainsComposite(part) : type_is_rowtype(type);
+}
 
 KeyHasher *GetKeyHasher(const IndexTable *table) {
     Assert(IsKnown(table));

@@ -1,0 +1,83 @@
+#include "ddl/row_types.h"
+
+#include "catalog/public.h"
+#include "core/public.h"
+#include "ddl/event.h"
+#include "deferred/public.h"
+
+namespace index_table {
+namespace {
+
+bool ChangesColumns(const AlterTableStmt *statement) {
+    ListCell *cell;
+    foreach (cell, statement->cmds) {
+        AlterTableType kind = lfirst_node(AlterTableCmd, cell)->subtype;
+        if (kind == AT_AddColumn || kind == AT_DropColumn)
+            return true;
+    }
+    return false;
+}
+
+List *ListRowTypes(const AlterTableStmt *statement) {
+    Oid relid = FindRelation(statement->relation);
+    if (!OidIsValid(relid))
+        return NIL;
+    List *relids = statement->objtype == OBJECT_TABLE && statement->relation->inh
+                       ? find_all_inheritors(relid, NoLock, nullptr)
+                       : list_make1_oid(relid);
+    List *types = NIL;
+    ListCell *cell;
+    foreach (cell, relids)
+        types = lappend_oid(types, get_rel_type_id(lfirst_oid(cell)));
+    return types;
+}
+
+bool Contains(Oid type, const List *row_types);
+
+bool HasColumnOf(Oid row_type, const List *row_types) {
+    TupleDesc descriptor = lookup_rowtype_tupdesc_copy(row_type, -1);
+    bool found = false;
+    for (int i = 0; i < descriptor->natts && !found; i++) {
+        Form_pg_attribute att = TupleDescAttr(descriptor, i);
+        found = !att->attisdropped && Contains(att->atttypid, row_types);
+    }
+    return found;
+}
+
+bool Contains(Oid type, const List *row_types) {
+    type = getBaseType(type);
+    if (Oid part = PartType(type); OidIsValid(part))
+        return Contains(part, row_types);
+    return list_member_oid(row_types, type) ||
+           (type != RECORDOID && type_is_rowtype(type) && HasColumnOf(type, row_types));
+}
+
+} // namespace
+
+void RefuseNewHashes(const AlterTableStmt *statement) {
+    if (!ChangesColumns(statement))
+        return;
+    List *row_types = NIL;
+    ListCell *base_cell, *cell;
+    foreach (base_cell, ListBases())
+        foreach (cell, ListIndexTables(lfirst_oid(base_cell))) {
+            Oid relid = lfirst_oid(cell);
+            if (get_rel_relkind(relid) != RELKIND_PARTITIONED_TABLE)
+                continue;
+            const IndexTable *table = FindIndexTable(relid);
+            if (!table || !ContainsComposite(table->key.columns[0].type))
+                continue;
+            if (row_types == NIL)
+                row_types = ListRowTypes(statement);
+            if (Contains(table->key.columns[0].type, row_types))
+                ereport(ERROR,
+                        (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+                         errmsg("cannot alter \"%s\" because index table \"%s\" is partitioned by "
+                                "values of its type",
+                                statement->relation->relname, get_rel_name(relid)),
+                         errhint("Drop the index table with index_table.drop(), and create it "
+                                 "again afterwards.")));
+        }
+}
+
+} // namespace index_table
