@@ -409,6 +409,21 @@ ALTER TABLE heir INHERIT times_by_id;
 DROP TABLE heir;
 SELECT index_table.drop('times_by_id');
 
+-- A column of a domain that no NULL satisfies.
+CREATE DOMAIN filled AS int NOT NULL;
+CREATE DOMAIN known AS int CHECK (VALUE IS NOT NULL);
+CREATE TABLE cups (id int PRIMARY KEY DEFERRABLE, k int) PARTITION BY HASH (id);
+CREATE TABLE cups_0 PARTITION OF cups FOR VALUES WITH (MODULUS 1, REMAINDER 0);
+INSERT INTO cups SELECT i, i FROM generate_series(1, 6) AS i;
+SELECT index_table.create('cups', 'k', 'denormalized');
+SELECT index_table.create('cups', 'k', 'denormalized', identity => 'id', partitions => 2, is_unique => true);
+INSERT INTO recomputation VALUES ('cups_by_k', 'k, partition_id, id, a, b, c', 'cups b');
+ALTER TABLE cups ADD COLUMN a filled DEFAULT 5;
+ALTER TABLE cups ADD COLUMN b known DEFAULT 3;
+ALTER TABLE cups ADD COLUMN c filled GENERATED ALWAYS AS (k * 2) STORED;
+SELECT k, id, a, b, c FROM cups_by_k WHERE k = 2;
+SELECT * FROM differences();
+
 -- Entries from before a column was dropped, changed in the middle of a statement, where they have to be found exactly.
 CREATE TABLE marks (id int PRIMARY KEY, k int, u int) PARTITION BY HASH (id);
 CREATE TABLE marks_0 PARTITION OF marks FOR VALUES WITH (MODULUS 1, REMAINDER 0);

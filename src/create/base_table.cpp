@@ -64,6 +64,21 @@ void CheckBase(Relation base) {
     RefuseVirtualColumns(base);
 }
 
+namespace {
+
+bool HasDeferrableKey(Relation rel) {
+    bool found = false;
+    ListCell *cell;
+    foreach (cell, RelationGetIndexList(rel)) {
+        Relation index = index_open(lfirst_oid(cell), AccessShareLock);
+        found = found || (index->rd_index->indisprimary && !index->rd_index->indimmediate);
+        index_close(index, AccessShareLock);
+    }
+    return found;
+}
+
+} // namespace
+
 List *ParseIdentity(Relation rel, const char *identity, const char *detail) {
     if (identity)
         return ParseColumnList(rel, identity, "identity");
@@ -71,7 +86,10 @@ List *ParseIdentity(Relation rel, const char *identity, const char *detail) {
     if (!OidIsValid(primary_key))
         ereport(ERROR,
                 (errcode(ERRCODE_UNDEFINED_OBJECT),
-                 errmsg("table \"%s\" has no primary key", RelationGetRelationName(rel)),
+                 HasDeferrableKey(rel)
+                     ? errmsg("the primary key of table \"%s\" is deferrable",
+                              RelationGetRelationName(rel))
+                     : errmsg("table \"%s\" has no primary key", RelationGetRelationName(rel)),
                  detail ? errdetail("%s", detail) : 0,
                  errhint("Name the columns that find one row: identity => 'column, column'."),
                  errtable(rel)));

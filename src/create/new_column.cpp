@@ -2,6 +2,7 @@
 #include "catalog/public.h"
 #include "core/public.h"
 #include "create/dependencies.h"
+#include "create/reload.h"
 #include "create/server_tables.h"
 #include "create/verify.h"
 #include "maintenance/public.h"
@@ -96,6 +97,11 @@ void CopyNewColumn(Oid base_oid, const char *name) {
         UseLosslessText(); // for a value that is written and read
         char *missing = MissingValue(base, attno);
         char *copy = NameOfCopy(relid, name);
+        // Values that were computed row by row: the base table was rewritten, so is this.
+        bool is_computed = att->atthasdef && !*missing;
+        // Of a domain that entries may not satisfy before they have them.
+        if (is_computed && DomainHasConstraints(att->atttypid) && !table->on_servers)
+            Empty(table);
         StringInfoData sql;
         initStringInfo(&sql);
         appendStringInfo(
@@ -113,9 +119,8 @@ void CopyNewColumn(Oid base_oid, const char *name) {
             AddServerColumn(table, copy, missing);
         AtEOXact_GUC(true, level);
         RecordCopyDependency(table, table->include[table->include_count - 1]);
-        // Values that were computed row by row: the base table was rewritten, so is this. And those
-        // that rows of foreign tables have had all the time.
-        if ((att->atthasdef && !*missing) || HasForeign(FindLeaves(base_oid, NoLock)))
+        // And those that rows of foreign tables have had all the time.
+        if (is_computed || HasForeign(FindLeaves(base_oid, NoLock)))
             RepairEntries(base, table);
     }
     LeaveOwner(owner);
