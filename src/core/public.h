@@ -22,6 +22,7 @@
 #include "core/relation.h"
 #include "core/relation_cache.h"
 #include "core/router.h"
+#include "core/row_type.h"
 #include "core/search_keys.h"
 #include "core/sql.h"
 #include "core/subtransaction.h"

@@ -3,7 +3,6 @@
 #include "catalog/public.h"
 #include "core/public.h"
 #include "ddl/event.h"
-#include "deferred/public.h"
 
 namespace index_table {
 namespace {
@@ -32,26 +31,6 @@ List *ListRowTypes(const AlterTableStmt *statement) {
     return types;
 }
 
-bool Contains(Oid type, const List *row_types);
-
-bool HasColumnOf(Oid row_type, const List *row_types) {
-    TupleDesc descriptor = lookup_rowtype_tupdesc_copy(row_type, -1);
-    bool found = false;
-    for (int i = 0; i < descriptor->natts && !found; i++) {
-        Form_pg_attribute att = TupleDescAttr(descriptor, i);
-        found = !att->attisdropped && Contains(att->atttypid, row_types);
-    }
-    return found;
-}
-
-bool Contains(Oid type, const List *row_types) {
-    type = getBaseType(type);
-    if (Oid part = PartType(type); OidIsValid(part))
-        return Contains(part, row_types);
-    return list_member_oid(row_types, type) ||
-           (type != RECORDOID && type_is_rowtype(type) && HasColumnOf(type, row_types));
-}
-
 } // namespace
 
 void RefuseNewHashes(const AlterTableStmt *statement) {
@@ -69,7 +48,7 @@ void RefuseNewHashes(const AlterTableStmt *statement) {
                 continue;
             if (row_types == NIL)
                 row_types = ListRowTypes(statement);
-            if (Contains(table->key.columns[0].type, row_types))
+            if (ContainsAny(table->key.columns[0].type, row_types))
                 ereport(ERROR,
                         (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
                          errmsg("cannot alter \"%s\" because index table \"%s\" is partitioned by "

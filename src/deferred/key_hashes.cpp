@@ -70,21 +70,6 @@ KeyHasher *Load(const IndexTable *table) {
 
 } // namespace
 
-Oid PartType(Oid type) {
-    Oid part = get_element_type(type);
-    if (!OidIsValid(part) && type_is_range(type))
-        part = get_range_subtype(type);
-    if (!OidIsValid(part) && type_is_multirange(type))
-        part = get_multirange_range(type);
-    return part;
-}
-
-bool ContainsComposite(Oid type) {
-    type = getBaseType(type);
-    Oid part = PartType(type);
-    return OidIsValid(part) ? ContainsComposite(part) : type_is_rowtype(type);
-}
-
 KeyHasher *GetKeyHasher(const IndexTable *table) {
     Assert(IsKnown(table));
     if (CachedRelation *found = FindCached(&hashers, table->relid)) {

@@ -11,12 +11,6 @@
 
 namespace index_table {
 
-// What values of an array, range or multirange type are made of; InvalidOid for other types.
-Oid PartType(Oid type);
-// Whether a type is composite, or made of such ones. Their columns come and go while tables have
-// values of them, and the hash of a value changes.
-bool ContainsComposite(Oid type);
-
 struct KeyHasher {
     CachedRelation cached;
     uint64 table_serial;
