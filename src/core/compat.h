@@ -766,6 +766,14 @@ inline Oid GetPrimaryKey(Relation rel) {
 #endif
 }
 
+inline bool HasConstraints(Oid domain) {
+#if PG_VERSION_NUM >= 190000
+    return DomainHasConstraints(domain, nullptr);
+#else
+    return DomainHasConstraints(domain);
+#endif
+}
+
 // How an operator sorts; false where it is not one to sort by.
 inline bool GetOrdering(Oid sort_operator, Oid *opfamily, bool *descending) {
     Oid type;

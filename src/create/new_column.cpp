@@ -100,7 +100,7 @@ void CopyNewColumn(Oid base_oid, const char *name) {
         // Values that were computed row by row: the base table was rewritten, so is this.
         bool is_computed = att->atthasdef && !*missing;
         // Of a domain that entries may not satisfy before they have them.
-        if (is_computed && DomainHasConstraints(att->atttypid) && !table->on_servers)
+        if (is_computed && compat::HasConstraints(att->atttypid) && !table->on_servers)
             Empty(table);
         StringInfoData sql;
         initStringInfo(&sql);
