@@ -380,67 +380,44 @@ void RestartOverlay(EntrySource *source) {
 
 // --- From the base table -----------------------------------------------------
 
-void ForgetBatch(EntrySource *source) {
-    source->batch = NIL;
-    source->batch_descriptor = nullptr;
-    source->next = 0;
-    MemoryContextReset(source->batch_memory);
-}
-
-void StopRecomputation(EntrySource *source) {
-    ForgetBatch(source);
-    if (!source->is_recomputing)
-        return;
-    if (SPI_connect() != SPI_OK_CONNECT)
-        elog(ERROR, "SPI_connect failed");
-    EndEntryScan(&source->recomputation);
-    SPI_finish();
-    source->is_recomputing = false;
-}
-
-// Reads on. What SPI returns goes with the connection, hence the copies.
-void FetchBatch(EntrySource *source) {
-    EntryScan *scan = &source->recomputation;
-    ForgetBatch(source);
+// All at once: a portal that stayed open would be closed by a subtransaction that fails, or before
+// the cursor that this belongs to. What SPI returns goes with the connection.
+void RecomputeAll(EntrySource *source) {
+    MemoryContext caller = MemoryContextSwitchTo(source->memory);
+    source->recomputed = tuplestore_begin_heap(true, false, work_mem);
+    MemoryContextSwitchTo(caller);
     PushActiveSnapshot(source->snapshot);
     if (SPI_connect() != SPI_OK_CONNECT)
         elog(ERROR, "SPI_connect failed");
-    if (!source->is_recomputing) {
-        bool is_btree = source->index->rd_rel->relam == BTREE_AM_OID;
-        Oid order = source->plan->is_owner_index && is_btree ? source->plan->index : InvalidOid;
-        *scan =
-            BeginRecomputation(source->table, source->direction == BackwardScanDirection, order);
-        source->is_recomputing = true;
-    }
-    HeapTuple entry;
-    do {
-        entry = NextEntry(scan);
-        MemoryContext spi = MemoryContextSwitchTo(source->batch_memory);
-        if (!source->batch_descriptor)
-            source->batch_descriptor = CreateTupleDescCopy(scan->batch->tupdesc);
-        if (entry)
-            source->batch = lappend(source->batch, heap_copytuple(entry));
-        MemoryContextSwitchTo(spi);
-    } while (entry && scan->next < scan->batch->numvals);
-    scan->batch = nullptr;
+    bool is_btree = source->index->rd_rel->relam == BTREE_AM_OID;
+    Oid order = source->plan->is_owner_index && is_btree ? source->plan->index : InvalidOid;
+    EntryScan scan =
+        BeginRecomputation(source->table, source->direction == BackwardScanDirection, order);
+    HeapTuple entry = NextEntry(&scan);
+    MemoryContext spi = MemoryContextSwitchTo(source->memory);
+    source->recomputed_slot =
+        MakeSingleTupleTableSlot(CreateTupleDescCopy(scan.batch->tupdesc), &TTSOpsMinimalTuple);
+    MemoryContextSwitchTo(spi);
+    for (; entry; entry = NextEntry(&scan))
+        tuplestore_puttuple(source->recomputed, entry);
+    EndEntryScan(&scan);
     SPI_finish();
     PopActiveSnapshot();
 }
 
 bool Recompute(EntrySource *source) {
-    for (;;) {
-        if (source->next == list_length(source->batch)) {
-            if (source->next == 0 && source->is_recomputing)
-                return false;
-            FetchBatch(source);
-            if (source->batch == NIL)
-                return false;
-        }
-        HeapTuple entry = static_cast<HeapTuple>(list_nth(source->batch, source->next++));
-        heap_deform_tuple(entry, source->batch_descriptor, source->values, source->nulls);
+    if (!source->recomputed)
+        RecomputeAll(source);
+    TupleTableSlot *slot = source->recomputed_slot;
+    while (tuplestore_gettupleslot(source->recomputed, true, false, slot)) {
+        CHECK_FOR_INTERRUPTS();
+        slot_getallattrs(slot);
+        memcpy(source->values, slot->tts_values, sizeof(Datum) * source->table->column_count);
+        memcpy(source->nulls, slot->tts_isnull, source->table->column_count);
         if (PassesFilter(source))
             return true;
     }
+    return false;
 }
 
 } // namespace
@@ -458,9 +435,8 @@ void BeginEntrySource(EntrySource *source, const IndexTable *table, const Source
                .by_distance = needs.by_distance,
                .is_ordered = needs.is_ordered && !needs.by_distance,
                .is_read = needs.lock == AccessShareLock};
-    // A recomputed entry comes with two more columns, in jsonb.
-    source->values = palloc0_array(Datum, table->column_count + 2);
-    source->nulls = palloc0_array(bool, table->column_count + 2);
+    source->values = palloc0_array(Datum, table->column_count);
+    source->nulls = palloc0_array(bool, table->column_count);
     source->rel = table_open(plan->index_table, AccessShareLock);
     source->index = index_open(plan->index, AccessShareLock);
     source->by_bitmap = plan->is_owner_index && source->index->rd_rel->relam != BTREE_AM_OID &&
@@ -480,11 +456,8 @@ void BeginEntrySource(EntrySource *source, const IndexTable *table, const Source
     source->needed = palloc_array(int, table->column_count);
     for (int member = -1; (member = bms_next_member(read, member)) >= 0;)
         source->needed[source->needed_count++] = member;
-    if (source->recompute) {
-        source->batch_memory = AllocSetContextCreate(
-            source->memory, "index_table recomputed entries", ALLOCSET_DEFAULT_SIZES);
+    if (source->recompute)
         return;
-    }
     if (!is_remote)
         OpenParts(source);
     PrepareKeys(source);
@@ -494,7 +467,8 @@ void BeginEntrySource(EntrySource *source, const IndexTable *table, const Source
 
 void RestartEntries(EntrySource *source) {
     if (source->recompute) {
-        StopRecomputation(source);
+        if (source->recomputed)
+            tuplestore_rescan(source->recomputed);
         return;
     }
     if (source->runtime_context)
@@ -605,8 +579,10 @@ bool ReadEntry(EntrySource *source) {
 }
 
 void EndEntrySource(EntrySource *source) {
-    if (source->recompute)
-        StopRecomputation(source);
+    if (source->recomputed_slot)
+        ExecDropSingleTupleTableSlot(source->recomputed_slot);
+    if (source->recomputed)
+        tuplestore_end(source->recomputed);
     if (source->remote)
         EndRemoteEntries(source->remote);
     if (source->overlay)

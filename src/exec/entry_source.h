@@ -61,12 +61,8 @@ struct EntrySource {
 
     // From the base table.
     bool recompute;
-    EntryScan recomputation;
-    bool is_recomputing;
-    TupleDesc batch_descriptor;
-    MemoryContext batch_memory;
-    List *batch; // of entries
-    int next;    // of the batch
+    Tuplestorestate *recomputed; // all of them; null: not read yet
+    TupleTableSlot *recomputed_slot;
 
     uint64 entries_read;
     uint64 entries_removed;  // that the index found, and did not meet the conditions
