@@ -422,6 +422,20 @@ ALTER TABLE cups ADD COLUMN a filled DEFAULT 5;
 ALTER TABLE cups ADD COLUMN b known DEFAULT 3;
 ALTER TABLE cups ADD COLUMN c filled GENERATED ALWAYS AS (k * 2) STORED;
 SELECT k, id, a, b, c FROM cups_by_k WHERE k = 2;
+CREATE TABLE saucers (k int REFERENCES cups_by_k (k) ON DELETE CASCADE);
+INSERT INTO saucers VALUES (2);
+ALTER TABLE cups ADD COLUMN d filled DEFAULT 4;
+UPDATE recomputation SET entry = entry || ', d' WHERE index_table = 'cups_by_k'::regclass;
+SELECT * FROM differences();
+DELETE FROM cups;
+SELECT * FROM saucers;
+DROP TABLE saucers;
+INSERT INTO cups VALUES (1, 1), (2, 2);
+TRUNCATE cups;
+ALTER TABLE cups ADD COLUMN e filled;
+INSERT INTO cups (id, k, e) VALUES (3, 3, 3);
+INSERT INTO cups (id, k) VALUES (4, 4);
+UPDATE recomputation SET entry = entry || ', e' WHERE index_table = 'cups_by_k'::regclass;
 SELECT * FROM differences();
 
 -- Entries from before a column was dropped, changed in the middle of a statement, where they have to be found exactly.

@@ -2,7 +2,6 @@
 #include "catalog/public.h"
 #include "core/public.h"
 #include "create/dependencies.h"
-#include "create/reload.h"
 #include "create/server_tables.h"
 #include "create/verify.h"
 #include "maintenance/public.h"
@@ -21,6 +20,13 @@ char *NameOfCopy(Oid index_table, const char *name) {
     return unique;
 }
 
+char *DefaultOf(Form_pg_attribute att, Datum value) {
+    Oid output;
+    bool is_varlena;
+    getTypeOutputInfo(att->atttypid, &output, &is_varlena);
+    return psprintf(" DEFAULT %s", quote_literal_cstr(OidOutputFunctionCall(output, value)));
+}
+
 // DEFAULT for the value that existing rows have without having been rewritten; empty where they
 // have none.
 char *MissingValue(Relation base, AttrNumber attno) {
@@ -29,12 +35,33 @@ char *MissingValue(Relation base, AttrNumber attno) {
         return pstrdup("");
     bool isnull;
     Datum value = getmissingattr(RelationGetDescr(base), attno, &isnull);
-    if (isnull)
-        return pstrdup("");
-    Oid output;
-    bool is_varlena;
-    getTypeOutputInfo(att->atttypid, &output, &is_varlena);
-    return psprintf(" DEFAULT %s", quote_literal_cstr(OidOutputFunctionCall(output, value)));
+    return isnull ? pstrdup("") : DefaultOf(att, value);
+}
+
+// DEFAULT for a value that some row has, and which therefore its domain allows; empty where that is
+// NULL, and where there are no rows here.
+char *SomeValue(Relation base, Form_pg_attribute att) {
+    char *found = nullptr;
+    Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
+    ListCell *cell;
+    foreach (cell, FindLeaves(RelationGetRelid(base), NoLock)) {
+        if (found || IsForeign(lfirst_oid(cell)))
+            continue;
+        Relation leaf = table_open(lfirst_oid(cell), AccessShareLock);
+        TupleTableSlot *slot = table_slot_create(leaf, nullptr);
+        TableScanDesc scan = table_beginscan(leaf, snapshot, 0, nullptr);
+        if (table_scan_getnextslot(scan, ForwardScanDirection, slot)) {
+            bool isnull;
+            Datum value = slot_getattr(
+                slot, get_attnum(RelationGetRelid(leaf), NameStr(att->attname)), &isnull);
+            found = isnull ? pstrdup("") : DefaultOf(att, value);
+        }
+        table_endscan(scan);
+        ExecDropSingleTupleTableSlot(slot);
+        table_close(leaf, NoLock);
+    }
+    UnregisterSnapshot(snapshot);
+    return found ? found : pstrdup("");
 }
 
 } // namespace
@@ -91,6 +118,9 @@ void CopyNewColumn(Oid base_oid, const char *name) {
         CheckIsComplete(table);
         if (table->on_servers && table->state == TableState::Damaged)
             CheckIsTrusted(table);
+        bool is_checked = !table->on_servers && compat::HasConstraints(att->atttypid);
+        if (is_checked)
+            RemoveDeadEntries(table, nullptr);
         if (!AppendIncludedColumn(relid, attno))
             continue;
         int level = NewGUCNestLevel();
@@ -99,9 +129,12 @@ void CopyNewColumn(Oid base_oid, const char *name) {
         char *copy = NameOfCopy(relid, name);
         // Values that were computed row by row: the base table was rewritten, so is this.
         bool is_computed = att->atthasdef && !*missing;
-        // Of a domain that entries may not satisfy before they have them.
-        if (is_computed && compat::HasConstraints(att->atttypid) && !table->on_servers)
-            Empty(table);
+        // Entries may not be as their domain wants them before they have those: until then they
+        // have another row's. What is left of partitions that are gone has none, and went before.
+        if (!*missing && is_checked) {
+            is_computed = true;
+            missing = SomeValue(base, att);
+        }
         StringInfoData sql;
         initStringInfo(&sql);
         appendStringInfo(
