@@ -3,6 +3,7 @@
 #include "catalog/public.h"
 #include "core/public.h"
 #include "ddl/event.h"
+#include "ddl/typed_tables.h"
 
 namespace index_table {
 namespace {
@@ -24,6 +25,8 @@ List *ListRowTypes(const AlterTableStmt *statement) {
     List *relids = statement->objtype == OBJECT_TABLE && statement->relation->inh
                        ? find_all_inheritors(relid, NoLock, nullptr)
                        : list_make1_oid(relid);
+    if (statement->objtype == OBJECT_TYPE)
+        relids = list_concat(relids, ListAltered(statement)); // and their rows
     List *types = NIL;
     ListCell *cell;
     foreach (cell, relids)
