@@ -49,7 +49,7 @@ char *SomeValue(Relation base, Form_pg_attribute att) {
             continue;
         Relation leaf = table_open(lfirst_oid(cell), AccessShareLock);
         TupleTableSlot *slot = table_slot_create(leaf, nullptr);
-        TableScanDesc scan = table_beginscan(leaf, snapshot, 0, nullptr);
+        TableScanDesc scan = table_beginscan_strat(leaf, snapshot, 0, nullptr, false, false);
         if (table_scan_getnextslot(scan, ForwardScanDirection, slot)) {
             bool isnull;
             Datum value = slot_getattr(
