@@ -380,8 +380,6 @@ void RefuseNewChild(List *parents) {
     foreach (cell, parents) {
         RangeVar *parent = lfirst_node(RangeVar, cell);
         Oid relid = FindRelation(parent);
-        if (Oid owner = QueueOwner(relid))
-            RaiseOwnQueue("inherit from", owner);
         if (OidIsValid(relid) && FindIndexTable(relid))
             ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
                             errmsg("cannot inherit from index table \"%s\"", parent->relname),

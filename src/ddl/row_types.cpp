@@ -34,6 +34,18 @@ List *ListRowTypes(const AlterTableStmt *statement) {
     return types;
 }
 
+// The type of the column that an index table is partitioned by; InvalidOid: it is not. Read without
+// a lock, or the definition: the command has nothing to do with most of them, and waits for none.
+Oid PartitionKeyType(Oid relid) {
+    HeapTuple tuple = SearchSysCache1(PARTRELID, ObjectIdGetDatum(relid));
+    if (!HeapTupleIsValid(tuple))
+        return InvalidOid;
+    AttrNumber attno =
+        reinterpret_cast<Form_pg_partitioned_table>(GETSTRUCT(tuple))->partattrs.values[0];
+    ReleaseSysCache(tuple);
+    return get_atttype(relid, attno);
+}
+
 } // namespace
 
 void RefuseNewHashes(const AlterTableStmt *statement) {
@@ -44,14 +56,12 @@ void RefuseNewHashes(const AlterTableStmt *statement) {
     foreach (base_cell, ListBases())
         foreach (cell, ListIndexTables(lfirst_oid(base_cell))) {
             Oid relid = lfirst_oid(cell);
-            if (get_rel_relkind(relid) != RELKIND_PARTITIONED_TABLE)
-                continue;
-            const IndexTable *table = FindIndexTable(relid);
-            if (!table || !ContainsComposite(table->key.columns[0].type))
+            Oid type = PartitionKeyType(relid);
+            if (!OidIsValid(type) || !ContainsComposite(type))
                 continue;
             if (row_types == NIL)
                 row_types = ListRowTypes(statement);
-            if (ContainsAny(table->key.columns[0].type, row_types))
+            if (ContainsAny(type, row_types))
                 ereport(ERROR,
                         (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
                          errmsg("cannot alter \"%s\" because index table \"%s\" is partitioned by "
