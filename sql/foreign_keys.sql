@@ -194,6 +194,13 @@ BEGIN;
 TRUNCATE customers, orders;
 SELECT count(*) FROM customers_by_email;
 ROLLBACK;
+-- The same as the first statement of a session that does not preload the library.
+\c -
+SET search_path = foreign_keys;
+BEGIN;
+TRUNCATE customers, orders;
+SELECT count(*) FROM customers_by_email;
+ROLLBACK;
 INSERT INTO customers VALUES (5, 'mail 50', 5);
 DELETE FROM orders WHERE id = 1;
 ALTER TABLE customers DETACH PARTITION customers_1 CONCURRENTLY;

@@ -161,7 +161,8 @@ update_package_lists() {
 
 # Installs what require* found missing. When first installed, Debian's PostgreSQL
 # creates a cluster and starts all there are, and others start as services: all of that is
-# prevented, for this installation only, and existing clusters are left as they are.
+# prevented, for this installation only, and existing clusters are left as they are. One at a time: what
+# prevents it is gone when an installation ends.
 install_missing() {
     local package
     [ ${#missing[@]} -gt 0 ] || return 0
@@ -175,7 +176,7 @@ install_missing() {
     done
     say "Installing ${missing[*]}"
     "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8 \
-        bash -euc "$install_script" install "${missing[@]}" </dev/null ||
+        flock /run/lock/index_table_install bash -euc "$install_script" install "${missing[@]}" </dev/null ||
         die "could not install ${missing[*]}"
     missing=()
     [ -z "${PG_CONFIG:-}" ] || is_complete "$PG_CONFIG" ||

@@ -206,7 +206,6 @@ void Empty(const IndexTable *table) {
 }
 
 PendingChange *PrepareColumnChange(const Base *base, List *columns, const char *action) {
-    Assert(columns != NIL);
     MemoryContext caller = MemoryContextSwitchTo(TopTransactionContext);
     PendingChange *pending = palloc_object(PendingChange);
     *pending = {.base = base->relid, .changes = NIL, .storage = ListStorage(base->relid)};
@@ -256,14 +255,12 @@ PendingChange *PrepareColumnChange(const Base *base, List *columns, const char *
     return pending;
 }
 
-void FollowColumnChange(const PendingChange *pending) {
+namespace {
+
+// `reload_all`: rows may have other values than their entries.
+void FollowChanges(const PendingChange *pending, bool reload_all) {
     Assert(IsLocked(pending->base, AccessExclusiveLock));
-    if (pending->changes == NIL)
-        return;
     Oid base_oid = pending->base;
-    // What a foreign table shows in a column of another type, only reading it tells.
-    bool is_rewritten =
-        HasForeign(FindLeaves(base_oid, NoLock)) || !equal(pending->storage, ListStorage(base_oid));
     Relation base = relation_open(base_oid, NoLock);
     OwnerContext owner = EnterOwner(base->rd_rel->relowner);
     ListCell *cell;
@@ -284,7 +281,7 @@ void FollowColumnChange(const PendingChange *pending) {
         if (!table) // dropped by the same command
             continue;
         // What is queued has the old types.
-        bool reload = is_rewritten || change->in_expression || OidIsValid(table->queue);
+        bool reload = reload_all || change->in_expression || OidIsValid(table->queue);
         if (reload)
             Empty(table);
         ChangeTypes(base, table, reload);
@@ -303,6 +300,22 @@ void FollowColumnChange(const PendingChange *pending) {
     }
     LeaveOwner(owner);
     relation_close(base, NoLock);
+}
+
+} // namespace
+
+void FollowColumnChange(const PendingChange *pending) {
+    bool is_rewritten = !equal(pending->storage, ListStorage(pending->base));
+    // What a foreign table shows in a column of another type, only reading it tells.
+    if (pending->changes != NIL)
+        FollowChanges(pending, is_rewritten || HasForeign(FindLeaves(pending->base, NoLock)));
+    if (!is_rewritten)
+        return;
+    // This transaction's older snapshots see the new rows, and not the entries that others have
+    // made of them since; those of others see entries of rows that are gone.
+    ListCell *cell;
+    foreach (cell, ListIndexTables(pending->base))
+        RecordBuild(lfirst_oid(cell));
 }
 
 } // namespace index_table

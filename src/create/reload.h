@@ -30,8 +30,9 @@ void Empty(const IndexTable *table);
 // The two sides of one command that changes the type or the expression of columns of a base table,
 // or what is stored in them. Before: index tables let go of `columns` (attribute numbers), which
 // PostgreSQL would not touch otherwise. Raises 0A000 where an index table cannot follow. After:
-// they take the new types, and are reloaded where rows were written anew. What is pending lives as
-// long as the transaction.
+// they take the new types, and are reloaded where rows were written anew; then all index tables of
+// the base table are as if built by this transaction. Without `columns` that alone. What is pending
+// lives as long as the transaction.
 struct PendingChange;
 PendingChange *PrepareColumnChange(const Base *base, List *columns, const char *action);
 void FollowColumnChange(const PendingChange *pending);

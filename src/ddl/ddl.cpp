@@ -273,15 +273,19 @@ void LockBeforeAlter(AlterTableStmt *statement) {
             LockRelationOid(lfirst_oid(cell), mode);
 }
 
-// The changes of columns of a base table, which are followed after the command; null: none.
+// What is followed after a command that may change columns of a base table or rewrite it; null:
+// nothing.
 PendingChange *PrepareAlterOfBase(const AlterTableStmt *statement, const Base *base) {
     EnsureDependencies(base->relid);
     List *changed = NIL; // columns whose values may change
     const char *action = nullptr;
+    bool rewrites = false; // perhaps
     ListCell *cell;
     foreach (cell, statement->cmds) {
         AlterTableCmd *command = lfirst_node(AlterTableCmd, cell);
         bool sets_expression = compat::SetsExpression(command);
+        rewrites =
+            rewrites || command->subtype == AT_AddColumn || command->subtype == AT_SetAccessMethod;
         // Its first transaction commits before anything can be looked at again.
         if (command->subtype == AT_DetachPartition &&
             castNode(PartitionCmd, command->def)->concurrent)
@@ -301,7 +305,7 @@ PendingChange *PrepareAlterOfBase(const AlterTableStmt *statement, const Base *b
                                           : "alter the type of column \"%s\"",
                           command->name);
     }
-    return changed == NIL ? nullptr : PrepareColumnChange(base, changed, action);
+    return changed == NIL && !rewrites ? nullptr : PrepareColumnChange(base, changed, action);
 }
 
 void PrepareAlterOf(Oid relid, AlterTableStmt *statement) {

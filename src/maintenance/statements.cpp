@@ -176,10 +176,29 @@ const TruncateStmt *SetTruncate(const TruncateStmt *statement) {
     return outer;
 }
 
+namespace {
+
+// The TRUNCATE that runs. Triggers of one that a client has sent may be what loads the library: no
+// hook has seen that.
+const TruncateStmt *RunningTruncate() {
+    if (truncate || !ActivePortal)
+        return truncate;
+    ListCell *cell;
+    foreach (cell, ActivePortal->stmts) {
+        Node *command = lfirst_node(PlannedStmt, cell)->utilityStmt;
+        if (command && IsA(command, TruncateStmt))
+            return castNode(TruncateStmt, command);
+    }
+    return nullptr;
+}
+
+} // namespace
+
 List *TruncatedRelations() {
+    const TruncateStmt *running = RunningTruncate();
     List *relids = NIL;
     ListCell *cell;
-    foreach (cell, truncate ? truncate->relations : NIL) {
+    foreach (cell, running ? running->relations : NIL) {
         const RangeVar *name = lfirst_node(RangeVar, cell);
         Oid relid = RangeVarGetRelid(name, NoLock, true);
         if (OidIsValid(relid))
