@@ -111,6 +111,30 @@ void ForgetDependencies(const IndexTable *table, List *columns) {
     CommandCounterIncrement();
 }
 
+namespace {
+
+// A queue or a log goes with its index table as before, and may go without: pg_restore --clean
+// drops it first.
+void ReleaseOwned(Oid index_table) {
+    List *owned = NIL;
+    ForEachDependent(
+        RelationRelationId, index_table, DEPENDENCY_INTERNAL, [&](Oid class_id, Oid object) {
+            if (class_id == RelationRelationId && get_rel_relkind(object) != RELKIND_TOASTVALUE)
+                owned = lappend_oid(owned, object);
+        });
+    ListCell *cell;
+    foreach (cell, owned) {
+        deleteDependencyRecordsForSpecific(RelationRelationId, lfirst_oid(cell),
+                                           DEPENDENCY_INTERNAL, RelationRelationId, index_table);
+        ObjectAddress relation, self;
+        ObjectAddressSet(relation, RelationRelationId, lfirst_oid(cell));
+        ObjectAddressSet(self, RelationRelationId, index_table);
+        recordDependencyOn(&relation, &self, DEPENDENCY_AUTO);
+    }
+}
+
+} // namespace
+
 void BecomePlain(Oid index_table, Oid base) {
     auto follows = [=](Form_pg_depend form) {
         switch (form->refclassid) {
@@ -131,6 +155,7 @@ void BecomePlain(Oid index_table, Oid base) {
                               if (follows(form))
                                   CatalogTupleDelete(depend, &tuple->t_self);
                           });
+    ReleaseOwned(index_table);
     CommandCounterIncrement();
 }
 

@@ -315,6 +315,27 @@ foreach my $options ([ '--clean', '--if-exists' ], ['--clean'], [ '--clean', '--
 }
 copy_ok('clean');
 
+# What index tables have beside them, a queue and the log of a build, goes with them: where they were made, too.
+make_db('deferred', q{
+CREATE EXTENSION index_table;
+CREATE TABLE people (id int PRIMARY KEY, name text, town text);
+SELECT index_table.create('people', 'name', maintenance => 'deferred');
+INSERT INTO people SELECT i, 'name' || i, 'town' FROM generate_series(1, 100) i});
+my @people = describe(name => 'people_by_name', base => 'people', key => ['b.name'], copies => ['id'], identity => 1);
+$node->safe_psql('deferred', oracle_sql(@people));
+like(sqlstate($node, 'deferred', "CALL index_table.create_concurrently('people', 'town', is_unique => true)"),
+	qr/^23505/, 'deferred: a build is interrupted');
+$node->command_ok([ 'pg_dump', '-Fc', '-f', "$directory/deferred", $node->connstr('deferred') ], 'deferred: pg_dump');
+foreach my $options ([ '--clean', '--if-exists' ], [ '--clean', '--exit-on-error', '-1' ], ['--clean'])
+{
+	$node->safe_psql('deferred', q{UPDATE people SET name = 'other ' || id});
+	my ($ignored, $complaints) = run_command([ 'pg_restore', @$options, '-d', $node->connstr('deferred'), "$directory/deferred" ]);
+	is(join(' ', $complaints =~ /(ERROR:.*)/g), '', "deferred: pg_restore @$options");
+	is($node->safe_psql('deferred', q{CALL index_table.drain(); SELECT count(*), count(*) FILTER (WHERE name = 'name' || id) FROM people}),
+		'100|100', 'deferred: the rows are those of the dump');
+	oracle_ok($node, 'deferred', "deferred: in step after @$options");
+}
+
 # --- The whole cluster -----------------------------------------------------------------------
 
 $node->safe_psql('postgres', 'CREATE ROLE regress_owner');
