@@ -232,4 +232,35 @@ SELECT pending FROM index_table.queue WHERE index_table = 'd_by_k'::regclass;
 INSERT INTO recomputation VALUES ('d_by_k', 'b.k, p.partition_id, b.id, b.ids', 'd AS b');
 SELECT * FROM differences();
 DROP TABLE d;
+-- MERGE that moves rows, as what loads the library in a session.
+CREATE TABLE m (id int, day int, k int, PRIMARY KEY (id, day)) PARTITION BY RANGE (day);
+CREATE TABLE m_1 PARTITION OF m FOR VALUES FROM (0) TO (10);
+CREATE TABLE m_2 PARTITION OF m FOR VALUES FROM (10) TO (20);
+INSERT INTO m SELECT i, i, 1 FROM generate_series(1, 6) AS i;
+SELECT index_table.create('m', 'k', maintenance => 'deferred');
+DELETE FROM recomputation;
+INSERT INTO recomputation VALUES ('m_by_k', 'b.k, p.partition_id, b.id, b.day', 'm AS b');
+\c -
+SET search_path = queue_columns;
+MERGE INTO m USING (VALUES (2), (3)) AS v (i) ON m.id = v.i WHEN MATCHED THEN UPDATE SET k = 77, day = m.day + 10;
+SELECT found('SELECT * FROM m WHERE k = 77');
+CALL index_table.drain();
+SELECT * FROM differences();
+\c -
+SET search_path = queue_columns;
+DO $$ BEGIN
+    MERGE INTO m USING (VALUES (2), (101), (4), (5), (102)) AS v (i) ON m.id = v.i
+     WHEN MATCHED AND v.i = 5 THEN DELETE WHEN MATCHED THEN UPDATE SET k = 78, day = (m.day + 10) % 20
+     WHEN NOT MATCHED THEN INSERT VALUES (v.i, 5, 78);
+END $$;
+SELECT found('SELECT * FROM m WHERE k = 78');
+CALL index_table.drain();
+SELECT * FROM differences();
+CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE WARNING '%', TG_OP; RETURN NULL; END $$;
+CREATE TRIGGER noted AFTER DELETE ON m EXECUTE FUNCTION note();
+\c -
+SET search_path = queue_columns;
+MERGE INTO m USING (VALUES (2), (3)) AS v (i) ON m.id = v.i WHEN MATCHED THEN UPDATE SET day = 19 - m.day;
+SELECT * FROM differences();
+DROP TABLE m;
 DROP SCHEMA queue_columns CASCADE;

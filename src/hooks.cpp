@@ -181,6 +181,7 @@ void OnExecutorFinish(QueryDesc *query) {
     EnterStatement(&statement, query, InvalidOid);
     PG_TRY();
     {
+        CompleteMergeCapture(query);
         if (next_finish)
             next_finish(query);
         else

@@ -95,15 +95,51 @@ bool Repair(PlanState *node, void *context) {
     return compat::WalkPlanStates(node, Repair, context);
 }
 
+bool Complete(PlanState *node, void *context) {
+    if (!node)
+        return false;
+    ModifyTableState *modify = reinterpret_cast<ModifyTableState *>(node);
+    if (IsA(node, ModifyTableState) && modify->operation == CMD_MERGE &&
+        modify->mt_transition_capture && outerPlanState(node)->ExecProcNodeReal != NextRow) {
+        if (modify->mt_transition_capture->tcs_original_insert_tuple)
+            ereport(
+                ERROR,
+                (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                 errmsg("the library \"index_table\" was not loaded when MERGE began"),
+                 errdetail("This release of PostgreSQL may have told triggers of the wrong rows."),
+                 errhint("It is loaded now: repeat the transaction. To have it loaded always, "
+                         "set session_preload_libraries.")));
+        int before = modify->mt_merge_subcommands;
+        FireForMoves(modify);
+        // Whatever has come to its end has fired already.
+        int missed = modify->mt_done ? modify->mt_merge_subcommands & ~before : 0;
+        if (missed & MERGE_INSERT)
+            ExecASInsertTriggers(node->state, modify->rootResultRelInfo,
+                                 modify->mt_transition_capture);
+        if (missed & MERGE_DELETE)
+            ExecASDeleteTriggers(node->state, modify->rootResultRelInfo,
+                                 modify->mt_transition_capture);
+    }
+    return compat::WalkPlanStates(node, Complete, context);
+}
+
+void ForEachNode(QueryDesc *query, bool (*visit)(PlanState *, void *)) {
+    if (query->plannedstmt->commandType != CMD_MERGE && !query->plannedstmt->hasModifyingCTE)
+        return;
+    visit(query->planstate, nullptr);
+    ListCell *cell;
+    foreach (cell, query->estate->es_subplanstates)
+        visit(static_cast<PlanState *>(lfirst(cell)), nullptr);
+}
+
 } // namespace
 
 void RepairMergeCapture(QueryDesc *query) {
-    if (query->plannedstmt->commandType != CMD_MERGE && !query->plannedstmt->hasModifyingCTE)
-        return;
-    Repair(query->planstate, nullptr);
-    ListCell *cell;
-    foreach (cell, query->estate->es_subplanstates)
-        Repair(static_cast<PlanState *>(lfirst(cell)), nullptr);
+    ForEachNode(query, Repair);
+}
+
+void CompleteMergeCapture(QueryDesc *query) {
+    ForEachNode(query, Complete);
 }
 
 } // namespace index_table

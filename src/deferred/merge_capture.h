@@ -14,5 +14,9 @@ namespace index_table {
 // to the next one, and fires our triggers for rows that it moves. Nothing where it collects no
 // rows. Raises 0A000 where it would have to fire users' triggers, too.
 void RepairMergeCapture(QueryDesc *query);
+// The same of a query that was started before its triggers loaded the library: our triggers for
+// rows that it has moved, before it is finished. Raises 55000 where it may have collected wrong
+// ones.
+void CompleteMergeCapture(QueryDesc *query);
 
 } // namespace index_table
