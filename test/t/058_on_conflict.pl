@@ -248,6 +248,7 @@ sub moves_are_refused
 note("UPSERTS_SEED=$seed");
 diag("UPSERTS_SEED=$seed") if $total > 5000;
 
+my $raises; # whether a table has triggers that do
 foreach my $number (1 .. $schemas)
 {
 	srand($seed * 1013 + $number);
@@ -258,6 +259,7 @@ foreach my $number (1 .. $schemas)
 	my $schema = RandomUpserts::generate($version, $number, $seed, icu => $icu);
 	my $setup = $schema->{setup} . "\\if :partitioned\n" . oracle_sql(@{ $schema->{tables} }) . "\\endif\n";
 	my $run = run_both('setup', $setup, '-v', 'ON_ERROR_STOP=1');
+	$raises ||= grep { /^change_/ } @{ $schema->{triggers} };
 	my $good = is($run->{parts}{stderr} . $run->{whole}{stderr}, '', "$name: set up");
 	my $done = 0;
 	my @saved = ([ 'setup', $setup ]);
@@ -309,7 +311,7 @@ unless ($failures)
 	cmp_ok($count{logged}, '>', $total, 'triggers were fired');
 	cmp_ok($count{refused}, '>', $total / 50, 'some were refused');
 	cmp_ok($count{refused}, '<', $total / 3, 'most were not');
-	cmp_ok($refused{$_} // 0, '>', 0, "refused: $_") foreach qw(21000 23505 23514 42501 P0001);
+	cmp_ok($refused{$_} // 0, '>', 0, "refused: $_") foreach qw(21000 23505 23514 42501), ('P0001') x !!$raises;
 	cmp_ok($count{first_of_errors}, '<', $total / 50, 'few fail differently');
 }
 
