@@ -248,7 +248,7 @@ sub moves_are_refused
 note("UPSERTS_SEED=$seed");
 diag("UPSERTS_SEED=$seed") if $total > 5000;
 
-my $raises; # whether a table has triggers that do
+my $raises; # whether a table has a trigger that often does
 foreach my $number (1 .. $schemas)
 {
 	srand($seed * 1013 + $number);
@@ -259,7 +259,7 @@ foreach my $number (1 .. $schemas)
 	my $schema = RandomUpserts::generate($version, $number, $seed, icu => $icu);
 	my $setup = $schema->{setup} . "\\if :partitioned\n" . oracle_sql(@{ $schema->{tables} }) . "\\endif\n";
 	my $run = run_both('setup', $setup, '-v', 'ON_ERROR_STOP=1');
-	$raises ||= grep { /^change_/ } @{ $schema->{triggers} };
+	$raises ||= grep { $_ eq 'change_insert' } @{ $schema->{triggers} };
 	my $good = is($run->{parts}{stderr} . $run->{whole}{stderr}, '', "$name: set up");
 	my $done = 0;
 	my @saved = ([ 'setup', $setup ]);
