@@ -257,6 +257,13 @@ char OutboxTriggerMode(const char *name) {
     return TRIGGER_FIRES_ON_ORIGIN; // somebody's own
 }
 
+bool HasOutboxTriggers(Oid relid) {
+    return std::any_of(std::begin(kTriggers), std::end(kTriggers),
+                       [=](const OutboxTrigger &trigger) {
+                           return OidIsValid(get_trigger_oid(relid, trigger.name, true));
+                       });
+}
+
 // Clones go with what they are clones of.
 void DropOutboxTriggers(Oid relid) {
     for (const OutboxTrigger &trigger : kTriggers) {

@@ -300,11 +300,15 @@ void ForgetDroppedOutboxTables(List *dropped) {
     }
     foreach (cell, dropped) {
         Oid source = OutboxSource(lfirst_oid(cell));
-        if (OidIsValid(source) && SearchSysCacheExists1(RELOID, ObjectIdGetDatum(source)))
+        if (!OidIsValid(source) || !SearchSysCacheExists1(RELOID, ObjectIdGetDatum(source)))
+            continue;
+        LockRelationOid(source, ShareRowExclusiveLock);
+        if (HasOutboxTriggers(source))
             ereport(ERROR,
                     (errcode(ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST),
                      errmsg("cannot drop the queue of captured table \"%s\"", get_rel_name(source)),
                      errhint("Use index_table.release().")));
+        DeleteOutbox(source); // pg_restore --clean drops triggers, then queues
     }
     List *reloaded = NIL;
     foreach (noted, partitions) {

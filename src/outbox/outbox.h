@@ -23,6 +23,7 @@ void EnqueueReload(Oid source);
 enum class OutboxRole { Root, Member, LonePartition };
 void CreateOutboxTriggers(Oid relid, OutboxRole role);
 void DropOutboxTriggers(Oid relid);
+bool HasOutboxTriggers(Oid relid); // any
 // In which sessions one of them fires that is not disabled: pg_trigger.tgenabled.
 char OutboxTriggerMode(const char *name);
 // A dump does not have what queues depend on: makes up for it.

@@ -315,12 +315,16 @@ foreach my $options ([ '--clean', '--if-exists' ], ['--clean'], [ '--clean', '--
 }
 copy_ok('clean');
 
-# What index tables have beside them, a queue and the log of a build, goes with them: where they were made, too.
+# What index tables and captured tables have beside them, queues and the log of a build, goes with them: where
+# they were made, too.
 make_db('deferred', q{
 CREATE EXTENSION index_table;
 CREATE TABLE people (id int PRIMARY KEY, name text, town text);
 SELECT index_table.create('people', 'name', maintenance => 'deferred');
-INSERT INTO people SELECT i, 'name' || i, 'town' FROM generate_series(1, 100) i});
+INSERT INTO people SELECT i, 'name' || i, 'town' FROM generate_series(1, 100) i;
+CREATE TABLE noted (id int PRIMARY KEY);
+SELECT index_table.capture('noted');
+INSERT INTO noted VALUES (1)});
 my @people = describe(name => 'people_by_name', base => 'people', key => ['b.name'], copies => ['id'], identity => 1);
 $node->safe_psql('deferred', oracle_sql(@people));
 like(sqlstate($node, 'deferred', "CALL index_table.create_concurrently('people', 'town', is_unique => true)"),
@@ -334,6 +338,8 @@ foreach my $options ([ '--clean', '--if-exists' ], [ '--clean', '--exit-on-error
 	is($node->safe_psql('deferred', q{CALL index_table.drain(); SELECT count(*), count(*) FILTER (WHERE name = 'name' || id) FROM people}),
 		'100|100', 'deferred: the rows are those of the dump');
 	oracle_ok($node, 'deferred', "deferred: in step after @$options");
+	is($node->safe_psql('deferred', 'INSERT INTO noted VALUES (2); SELECT sum(changes) FROM noted_outbox'), 2, 'deferred: it is captured');
+	like(sqlstate($node, 'deferred', 'DROP TABLE noted_outbox'), qr/^2BP01/, 'deferred: what captures stays');
 }
 
 # --- The whole cluster -----------------------------------------------------------------------
