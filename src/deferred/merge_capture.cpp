@@ -101,7 +101,8 @@ bool Complete(PlanState *node, void *context) {
     ModifyTableState *modify = reinterpret_cast<ModifyTableState *>(node);
     if (IsA(node, ModifyTableState) && modify->operation == CMD_MERGE &&
         modify->mt_transition_capture && outerPlanState(node)->ExecProcNodeReal != NextRow) {
-        if (modify->mt_transition_capture->tcs_original_insert_tuple)
+        if (modify->mt_transition_capture->tcs_original_insert_tuple &&
+            modify->mt_merge_updated > 0)
             ereport(
                 ERROR,
                 (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
