@@ -300,5 +300,46 @@ INSERT INTO recomputation VALUES ('big_by_k', 'k, partition_id, id, pad', 'big b
 SELECT count(*), min(k), max(k) FROM big;
 SELECT * FROM differences();
 
+-- Statements that load the library: one whose foreign key changes the base table, and one that fails.
+CREATE TABLE parents (p int PRIMARY KEY);
+CREATE TABLE kids (id int PRIMARY KEY, k int, p int REFERENCES parents ON UPDATE CASCADE ON DELETE SET NULL) PARTITION BY RANGE (id);
+CREATE TABLE kids_1 PARTITION OF kids FOR VALUES FROM (0) TO (100);
+SELECT index_table.create('kids', 'k', is_unique => true);
+INSERT INTO parents VALUES (1), (2);
+INSERT INTO kids VALUES (1, 1, 1), (2, 2, 2);
+\c -
+SET search_path = constraints, public;
+BEGIN;
+DELETE FROM parents WHERE p = 2;
+INSERT INTO kids VALUES (3, 1, NULL);
+ROLLBACK;
+\c -
+SET search_path = constraints, public;
+DO $$ BEGIN
+    UPDATE parents SET p = p + 10;
+    INSERT INTO kids VALUES (3, 1, NULL);
+EXCEPTION WHEN unique_violation THEN RAISE WARNING 'caught';
+END $$;
+\c -
+SET search_path = constraints, public;
+DO $$ BEGIN
+    BEGIN
+        INSERT INTO kids VALUES (1000, 9, NULL);
+    EXCEPTION WHEN check_violation THEN NULL;
+    END;
+    INSERT INTO kids VALUES (3, 1, NULL);
+EXCEPTION WHEN unique_violation THEN RAISE WARNING 'caught';
+END $$;
+\c -
+SET search_path = constraints, public;
+BEGIN;
+UPDATE parents SET p = p + 10;
+SELECT * FROM kids ORDER BY id;
+UPDATE kids SET k = 3 - k;
+COMMIT;
+DELETE FROM recomputation;
+INSERT INTO recomputation VALUES ('kids_by_k', 'k, partition_id, id', 'kids b');
+SELECT * FROM differences();
+
 DROP SCHEMA constraints, native CASCADE;
 DROP ROLE regress_writer;

@@ -531,6 +531,22 @@ UPDATE names SET name = 'd' WHERE name = 'a';
 SELECT * FROM follow('names');
 SELECT index_table.release('names');
 
+-- MERGE that moves rows, as what loads the library in a session.
+CREATE TABLE moving (id int, day int, k int, PRIMARY KEY (id, day)) PARTITION BY RANGE (day);
+CREATE TABLE moving_1 PARTITION OF moving FOR VALUES FROM (0) TO (10);
+CREATE TABLE moving_2 PARTITION OF moving FOR VALUES FROM (10) TO (20) PARTITION BY HASH (id);
+CREATE TABLE moving_2_0 PARTITION OF moving_2 FOR VALUES WITH (MODULUS 1, REMAINDER 0);
+INSERT INTO moving SELECT i, i, 1 FROM generate_series(1, 15) AS i;
+CREATE TABLE moving_copy AS TABLE moving;
+SELECT index_table.capture('moving');
+\c -
+SET search_path = outbox;
+MERGE INTO moving AS m USING (VALUES (2), (3)) AS v (i) ON m.id = v.i WHEN MATCHED THEN UPDATE SET k = 77, day = m.day + 10;
+SELECT * FROM follow('moving');
+SELECT id, day, k FROM moving_copy WHERE k = 77 ORDER BY id;
+SELECT index_table.release('moving');
+SELECT count(*) FROM pg_trigger WHERE tgname LIKE 'index_table%' AND tgrelid IN (SELECT relid FROM pg_partition_tree('moving'));
+
 SELECT * FROM follow('things');
 SELECT * FROM follow('composite');
 DROP SCHEMA outbox CASCADE;

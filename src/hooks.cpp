@@ -27,6 +27,7 @@ create_upper_paths_hook_type next_upper_paths;
 ExecutorStart_hook_type next_start;
 ExecutorRun_hook_type next_run;
 ExecutorFinish_hook_type next_finish;
+ExecutorEnd_hook_type next_end;
 ProcessUtility_hook_type next_utility;
 object_access_hook_type next_access;
 shmem_request_hook_type next_shmem_request;
@@ -193,6 +194,14 @@ void OnExecutorFinish(QueryDesc *query) {
     AfterFinish(query);
 }
 
+void OnExecutorEnd(QueryDesc *query) {
+    BeforeEnd(query);
+    if (next_end)
+        next_end(query);
+    else
+        standard_ExecutorEnd(query);
+}
+
 // Truncated foreign partitions get other numbers while the TRUNCATE is known as the one that runs.
 void OnProcessUtility(PlannedStmt *statement, const char *text, bool read_only,
                       ProcessUtilityContext context, ParamListInfo params,
@@ -296,6 +305,7 @@ void OnSubTransactionEnd(SubXactEvent event, SubTransactionId, SubTransactionId,
     AtEOSubXactSpeculation(commits, level);
     AtEOSubXactRechecks(commits, level);
     AtEOSubXactCommands(commits, level);
+    AtEOSubXactStatements(commits, level);
     AtEOSubXactTruncated(commits);
     AtEOSubXactSnapshotChecks(commits, level);
     AtEOSubXactConnections(commits, level);
@@ -326,6 +336,7 @@ void InstallHooks() {
     next_run = ExecutorRun_hook;
     ExecutorRun_hook = OnExecutorRun;
     Chain(&ExecutorFinish_hook, &next_finish, &OnExecutorFinish);
+    Chain(&ExecutorEnd_hook, &next_end, &OnExecutorEnd);
     Chain(&ProcessUtility_hook, &next_utility, &OnProcessUtility);
     Chain(&object_access_hook, &next_access, &OnObjectAccess);
     if (process_shared_preload_libraries_in_progress) {

@@ -267,6 +267,13 @@ void AfterFinish(QueryDesc *query) {
         FlushIfNeeded(false);
 }
 
+// A trigger of another table, as of a foreign key, has loaded the library while the statement was
+// finished.
+void BeforeEnd(QueryDesc *query) {
+    if (QueryEnds(query))
+        FlushIfNeeded(false);
+}
+
 // COPY fires triggers itself; everything else that does runs the executor. DDL must find the index
 // tables in step before it changes their shape.
 void BeginUtility(UtilityStatement *running, Node *command) {

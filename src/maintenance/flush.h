@@ -31,6 +31,7 @@ const IndexTable *GetOwnIndexTable(Oid relid);
 // flush nothing.
 void BeforeStart(QueryDesc *query, int flags);
 void AfterFinish(QueryDesc *query);
+void BeforeEnd(QueryDesc *query);
 
 // A utility command that runs; lives on the C stack of whoever runs it. EndUtility() is also called
 // after an error, in PG_FINALLY; AfterUtility() is not.

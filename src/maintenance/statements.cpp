@@ -7,11 +7,35 @@ namespace {
 
 constinit ActiveStatement *innermost = nullptr;
 
-// A base table that a statement changes which the hooks did not see begin, and the queries that
-// they have seen begin inside it: the first to end that is none of them is that statement.
-constinit Oid announced = InvalidOid;
+// Base tables that a statement changes which the hooks did not see begin, and the queries that they
+// have seen begin inside it: the first to end that is none of them is that statement. Memory of the
+// transaction.
+constinit List *announced = nullptr;
 constinit TimestampTz announced_at = 0; // the client's message
-List *begun = nullptr;
+constinit int announced_level = 0;      // of the subtransaction
+constinit List *begun = nullptr;
+
+void Announce(Oid base) {
+    if (announced == NIL) {
+        announced_at = GetCurrentStatementStartTimestamp();
+        announced_level = GetCurrentTransactionNestLevel();
+    }
+    MemoryContext caller = MemoryContextSwitchTo(TopTransactionContext);
+    announced = list_append_unique_oid(announced, base);
+    MemoryContextSwitchTo(caller);
+}
+
+void RememberBegun(QueryDesc *query) {
+    MemoryContext caller = MemoryContextSwitchTo(TopTransactionContext);
+    begun = list_append_unique_ptr(begun, query);
+    MemoryContextSwitchTo(caller);
+}
+
+void ForgetAnnounced() {
+    list_free(announced);
+    list_free(begun);
+    announced = begun = NIL;
+}
 
 constinit const TruncateStmt *truncate = nullptr;
 constinit List *truncated_numbers = nullptr; // memory of the transaction
@@ -96,7 +120,11 @@ void RememberCascade(QueryDesc *query) {
     if (compat::CountChanged(query->plannedstmt) == 0)
         return;
     if (!innermost) {
-        unknown = true;
+        // The statement around it began before it had the library loaded.
+        ListCell *cell;
+        foreach (cell, ChangedRelations(query))
+            Announce(BaseOf(lfirst_oid(cell)));
+        RememberBegun(query);
         return;
     }
     MemoryContext caller = MemoryContextSwitchTo(TopTransactionContext);
@@ -106,38 +134,35 @@ void RememberCascade(QueryDesc *query) {
 
 void AnnounceStatement(Oid relid) {
     Assert(OidIsValid(relid));
-    if (OidIsValid(announced))
+    if (announced != NIL)
         return;
     Oid base = BaseOf(relid);
-    if (innermost && Changes(innermost, base))
-        return;
-    announced = base;
-    announced_at = GetCurrentStatementStartTimestamp();
+    if (!innermost || !Changes(innermost, base))
+        Announce(base);
 }
 
 void StatementBegins(QueryDesc *query) {
-    if (!OidIsValid(announced))
+    if (announced == NIL)
         return;
     // COPY ends unseen, but not after the client's next message.
-    if (!innermost && announced_at != GetCurrentStatementStartTimestamp()) {
-        announced = InvalidOid;
-        begun = nullptr;
-    } else if (query) {
-        MemoryContext caller = MemoryContextSwitchTo(TopTransactionContext);
-        begun = lappend(begun, query);
-        MemoryContextSwitchTo(caller);
-    }
+    if (!innermost && announced_at != GetCurrentStatementStartTimestamp())
+        ForgetAnnounced();
+    else if (query)
+        RememberBegun(query);
 }
 
-void StatementEnds(QueryDesc *query) {
-    if (!OidIsValid(announced))
-        return;
-    if (list_member_ptr(begun, query)) {
-        begun = list_delete_ptr(begun, query);
-    } else {
-        announced = InvalidOid;
-        begun = nullptr;
-    }
+bool StatementEnds(QueryDesc *query) {
+    if (announced == NIL || list_member_ptr(begun, query))
+        return false;
+    ForgetAnnounced();
+    return true;
+}
+
+bool QueryEnds(QueryDesc *query) {
+    if (announced == NIL || !list_member_ptr(begun, query))
+        return StatementEnds(query);
+    begun = list_delete_ptr(begun, query);
+    return false;
 }
 
 void RememberChange(Oid base) {
@@ -151,7 +176,7 @@ bool IsBeingChanged(Oid base) {
 }
 
 bool IsBeingChanged(Oid base, CommandId command) {
-    if (unknown || base == announced)
+    if (unknown || list_member_oid(announced, base))
         return true;
     for (ActiveStatement *statement = innermost; statement; statement = statement->outer) {
         // What a statement itself changes, it does not see; its cascades have commands of their
@@ -219,10 +244,19 @@ bool WasTruncated(int32 number) {
     return list_member_int(truncated_numbers, number);
 }
 
+void AtEOSubXactStatements(bool commits, int level) {
+    if (announced == NIL || announced_level < level)
+        return;
+    if (commits)
+        announced_level = level - 1;
+    else
+        ForgetAnnounced(); // the statement has failed
+}
+
 void AtEOXactStatements() {
     Assert(!innermost || proc_exit_inprogress);
     innermost = nullptr;
-    announced = InvalidOid;
+    announced = nullptr;
     begun = nullptr;
     unknown = false;
     truncate = nullptr;

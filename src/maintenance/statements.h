@@ -35,9 +35,13 @@ void AnnounceStatement(Oid relid);
 // told from another for the rest of the transaction (logical replication fires row triggers alone).
 void RememberChange(Oid base);
 
-// A statement begins or ends that runs inside no other; `query` null: not a query.
+// A statement begins or is finished; `query` null: not a query. Whether it was the one that was
+// announced.
 void StatementBegins(QueryDesc *query);
-void StatementEnds(QueryDesc *query);
+bool StatementEnds(QueryDesc *query);
+// A query is about to be shut down. Whether it was the one that was announced, and was not finished
+// before the hooks were there.
+bool QueryEnds(QueryDesc *query);
 
 // Whether a statement around may have changed rows of a base table that were not captured yet; the
 // second, whether a snapshot whose command id is `command` may see such rows.
@@ -55,7 +59,8 @@ List *TruncatedRelations();
 void RememberTruncated(List *numbers);
 bool WasTruncated(int32 number);
 
-// The transaction has ended.
+// A subtransaction, or the transaction, has ended.
+void AtEOSubXactStatements(bool commits, int level);
 void AtEOXactStatements();
 
 } // namespace index_table

@@ -11,7 +11,7 @@ namespace {
 // Statement triggers do not fire where logical replication applies changes, row triggers fire only
 // there: in every session one of them does. Statements that change the parent of a partition do not
 // fire its statement triggers: one that has an outbox by itself has a row trigger for every
-// session.
+// session. One trigger does nothing but have the library loaded before MERGE moves rows.
 struct OutboxTrigger {
     const char *name;
     const char *definition;
@@ -19,22 +19,26 @@ struct OutboxTrigger {
     bool on_root;
     bool on_members; // other than those that PostgreSQL clones
     bool on_lone_partition;
+    bool on_plain_tables = true;
 };
 constexpr OutboxTrigger kTriggers[] = {
+    {"index_table_capture_begin", "BEFORE UPDATE ON %s FOR EACH STATEMENT", TRIGGER_FIRES_ON_ORIGIN,
+     true, true, false, false},
     {"index_table_capture_insert",
-     "INSERT ON %s REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT", TRIGGER_FIRES_ON_ORIGIN,
-     true, true, false},
+     "AFTER INSERT ON %s REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT",
+     TRIGGER_FIRES_ON_ORIGIN, true, true, false},
     {"index_table_capture_update",
-     "UPDATE ON %s REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows FOR EACH STATEMENT",
+     "AFTER UPDATE ON %s REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows FOR EACH "
+     "STATEMENT",
      TRIGGER_FIRES_ON_ORIGIN, true, true, false},
     {"index_table_capture_delete",
-     "DELETE ON %s REFERENCING OLD TABLE AS old_rows FOR EACH STATEMENT", TRIGGER_FIRES_ON_ORIGIN,
-     true, true, false},
-    {"index_table_capture_truncate", "TRUNCATE ON %s FOR EACH STATEMENT", TRIGGER_FIRES_ALWAYS,
-     true, true, true},
-    {"index_table_capture_row", "INSERT OR UPDATE OR DELETE ON %s FOR EACH ROW",
+     "AFTER DELETE ON %s REFERENCING OLD TABLE AS old_rows FOR EACH STATEMENT",
+     TRIGGER_FIRES_ON_ORIGIN, true, true, false},
+    {"index_table_capture_truncate", "AFTER TRUNCATE ON %s FOR EACH STATEMENT",
+     TRIGGER_FIRES_ALWAYS, true, true, true},
+    {"index_table_capture_row", "AFTER INSERT OR UPDATE OR DELETE ON %s FOR EACH ROW",
      TRIGGER_FIRES_ON_REPLICA, true, false, false},
-    {"index_table_capture_each_row", "INSERT OR UPDATE OR DELETE ON %s FOR EACH ROW",
+    {"index_table_capture_each_row", "AFTER INSERT OR UPDATE OR DELETE ON %s FOR EACH ROW",
      TRIGGER_FIRES_ALWAYS, false, false, true},
 };
 
@@ -236,9 +240,11 @@ void CreateOutboxTriggers(Oid relid, OutboxRole role) {
         bool is_wanted = role == OutboxRole::Root     ? trigger.on_root
                          : role == OutboxRole::Member ? trigger.on_members
                                                       : trigger.on_lone_partition;
+        if (!trigger.on_plain_tables && get_rel_relkind(relid) != RELKIND_PARTITIONED_TABLE)
+            is_wanted = false;
         if (!is_wanted || OidIsValid(get_trigger_oid(relid, trigger.name, true)))
             continue;
-        RunStatement(psprintf("CREATE TRIGGER %s AFTER %s EXECUTE FUNCTION index_table.enqueue()",
+        RunStatement(psprintf("CREATE TRIGGER %s %s EXECUTE FUNCTION index_table.enqueue()",
                               trigger.name, psprintf(trigger.definition, name)));
         const char *mode = trigger.mode == TRIGGER_FIRES_ALWAYS       ? "ALWAYS"
                            : trigger.mode == TRIGGER_FIRES_ON_REPLICA ? "REPLICA"

@@ -200,6 +200,8 @@ using namespace index_table;
 
 SQL_FUNCTION(index_table_enqueue) {
     TriggerData *trigger = GetTrigger(fcinfo, "index_table.enqueue()");
+    if (TRIGGER_FIRED_BEFORE(trigger->tg_event) && TRIGGER_FIRED_FOR_STATEMENT(trigger->tg_event))
+        return kNoRow; // the library is loaded
     if (!TRIGGER_FIRED_AFTER(trigger->tg_event))
         RaiseFiredWrongly("index_table.enqueue()", "AFTER");
     const Outbox *source = FindOutbox(trigger->tg_relation);
