@@ -176,7 +176,8 @@ void OnExecutorRun(QueryDesc *query, ScanDirection direction, uint64 count, Rest
     PG_END_TRY();
 }
 
-// AFTER triggers fire in there, ours among them: then what they have captured is carried out.
+// AFTER triggers fire in there, ours among them: then what they have captured is carried out. What
+// MERGE lacks of those is made up for before.
 void OnExecutorFinish(QueryDesc *query) {
     ActiveStatement statement;
     EnterStatement(&statement, query, InvalidOid);

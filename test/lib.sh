@@ -176,7 +176,7 @@ install_missing() {
     done
     say "Installing ${missing[*]}"
     "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8 \
-        flock /run/lock/index_table_install bash -euc "$install_script" install "${missing[@]}" </dev/null ||
+        flock /run/index_table_install.lock bash -euc "$install_script" install "${missing[@]}" </dev/null ||
         die "could not install ${missing[*]}"
     missing=()
     [ -z "${PG_CONFIG:-}" ] || is_complete "$PG_CONFIG" ||

@@ -302,13 +302,15 @@ void ForgetDroppedOutboxTables(List *dropped) {
         Oid source = OutboxSource(lfirst_oid(cell));
         if (!OidIsValid(source) || !SearchSysCacheExists1(RELOID, ObjectIdGetDatum(source)))
             continue;
-        LockRelationOid(source, ShareRowExclusiveLock);
+        // Not locked before: who writes to it waits for the queue.
         if (HasOutboxTriggers(source))
             ereport(ERROR,
                     (errcode(ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST),
                      errmsg("cannot drop the queue of captured table \"%s\"", get_rel_name(source)),
                      errhint("Use index_table.release().")));
-        DeleteOutbox(source); // pg_restore --clean drops triggers, then queues
+        // pg_restore --clean drops triggers, then queues.
+        LockRelationOid(source, ShareRowExclusiveLock);
+        DeleteOutbox(source);
     }
     List *reloaded = NIL;
     foreach (noted, partitions) {
