@@ -12,6 +12,7 @@ struct SpeculativeTarget {
     EState *estate;
     ResultRelInfo *relinfo;
     List *arbiters;    // indexes that decide; NIL: all of constraints
+    List *others;      // where there are arbiters: the others of constraints
     bool is_transient; // speculative entries are taken back before rows are captured
     TupleTableSlot *slot;
     TupleTableSlot *found;
@@ -109,6 +110,16 @@ List *ListKeyIndexes(const ResultRelInfo *relinfo, const IndexTable *table) {
     return indexes;
 }
 
+// The other indexes that an entry conflicts by.
+List *ListOtherIndexes(const ResultRelInfo *relinfo, List *arbiters) {
+    List *indexes = NIL;
+    for (Relation index : std::span(relinfo->ri_IndexRelationDescs, relinfo->ri_NumIndices))
+        if ((index->rd_index->indisunique || index->rd_index->indisexclusion) &&
+            index->rd_index->indimmediate && !list_member_oid(arbiters, RelationGetRelid(index)))
+            indexes = lappend_oid(indexes, RelationGetRelid(index));
+    return indexes;
+}
+
 void OpenTable(SpeculativeEntries *speculative, SpeculativeTable *self) {
     MemoryContext caller = MemoryContextSwitchTo(speculative->memory);
     Relation root = table_open(self->table->relid, RowExclusiveLock);
@@ -131,8 +142,10 @@ SpeculativeTarget *OpenTarget(SpeculativeEntries *speculative, SpeculativeTable 
     target->slot = table_slot_create(rel, &target->estate->es_tupleTable);
     target->found = table_slot_create(rel, &target->estate->es_tupleTable);
     target->is_transient = FiresOnInsertion(rel);
-    if (speculative->has_target)
+    if (speculative->has_target) {
         target->arbiters = ListKeyIndexes(target->relinfo, self->table);
+        target->others = ListOtherIndexes(target->relinfo, target->arbiters);
+    }
     MemoryContextSwitchTo(caller);
     return target;
 }
@@ -317,17 +330,15 @@ HeapTuple FormEntry(SpeculativeEntries *speculative, int table, const Datum *val
 
 namespace {
 
-TupleTableSlot *Find(SpeculativeEntries *speculative, int table, HeapTuple entry, bool by_all) {
-    Assert(table >= 0 && table < speculative->table_count && HeapTupleIsValid(entry));
-    SpeculativeTable *self = &speculative->tables[table];
-    SpeculativeTarget *target = TargetOf(speculative, self, entry);
+TupleTableSlot *Find(SpeculativeEntries *speculative, SpeculativeTable *self,
+                     SpeculativeTarget *target, HeapTuple entry, List *indexes) {
     TupleTableSlot *found = nullptr;
     while (!found) {
         CHECK_FOR_INTERRUPTS();
         ItemPointerData tid;
         ExecForceStoreHeapTuple(entry, target->slot, false);
         bool is_free = compat::CheckIndexConstraints(target->relinfo, target->slot, target->estate,
-                                                     &tid, by_all ? NIL : target->arbiters);
+                                                     &tid, indexes);
         ResetPerTupleExprContext(target->estate);
         if (is_free)
             break;
@@ -347,11 +358,18 @@ TupleTableSlot *Find(SpeculativeEntries *speculative, int table, HeapTuple entry
 
 TupleTableSlot *FindConflict(SpeculativeEntries *speculative, int table, HeapTuple entry) {
     FAULT_POINT("speculative_entry.find_conflict");
-    return Find(speculative, table, entry, false);
+    Assert(table >= 0 && table < speculative->table_count && HeapTupleIsValid(entry));
+    SpeculativeTable *self = &speculative->tables[table];
+    SpeculativeTarget *target = TargetOf(speculative, self, entry);
+    return Find(speculative, self, target, entry, target->arbiters);
 }
 
 bool ConflictsOtherwise(SpeculativeEntries *speculative, int table, HeapTuple entry) {
-    return speculative->has_target && Find(speculative, table, entry, true);
+    Assert(table >= 0 && table < speculative->table_count && HeapTupleIsValid(entry));
+    SpeculativeTable *self = &speculative->tables[table];
+    SpeculativeTarget *target = TargetOf(speculative, self, entry);
+    // Not by the arbiters: by now somebody else may have the key, which is no error.
+    return target->others != NIL && Find(speculative, self, target, entry, target->others);
 }
 
 Relation RelationOfEntry(SpeculativeEntries *speculative, int table, const TupleTableSlot *entry) {

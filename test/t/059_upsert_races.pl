@@ -315,6 +315,7 @@ sub run_clients
 {
 	my ($schema, $title, $duration, $keys, $level, $allowed, $mode, @scripts) = @_;
 	@scripts = grep { !/^named/ } @scripts if $schema eq 'global'; # the key of an index is no constraint
+	my $clients = $title =~ /one key/ ? 2 * $clients : $clients;
 	$node->safe_psql('postgres', "TRUNCATE $schema.counters, $schema.calls, $schema.deleted");
 	local $ENV{PGOPTIONS} = '-c default_transaction_isolation=' . $level =~ s/ /\\ /r . " -c search_path=$schema";
 	my $log_from = -s $node->logfile;
@@ -363,6 +364,7 @@ my @rounds = (
 	[ 'read committed, 1000 keys', 1000, 'read committed', $may_fail{'read committed'}, 'prepared', @upserts, @rest ],
 	[ 'read committed, 10 keys', 10, 'read committed', $may_fail{'read committed'}, 'simple', @upserts, @rest ],
 	[ 'read committed, partitions come and go', 100, 'read committed', $may_fail{'read committed'}, 'prepared', @upserts, @rest, 'partitions.sql@2' ],
+	[ 'read committed, one key that most give back', 1, 'read committed', $may_fail{'read committed'}, 'prepared', 'one.sql@2', 'function.sql@1', 'roll_back.sql@6', 'delete.sql@3' ],
 	[ 'read committed, two keys at a time', 10, 'read committed', $deadlocks, 'prepared', 'two.sql@3', @upserts, @rest ],
 	[ 'repeatable read, 1000 keys', 1000, 'repeatable read', $may_fail{'repeatable read'}, 'simple', @upserts, @rest ],
 	[ 'repeatable read, 10 keys', 10, 'repeatable read', $may_fail{'repeatable read'}, 'prepared', @upserts, @rest ],
