@@ -190,6 +190,13 @@ REINDEX TABLE t;
 VACUUM t;
 SELECT is_built FROM index_table.global_indexes WHERE index = 't_id'::regclass;
 DELETE FROM t WHERE k = 'five hundred';
+-- What a snapshot of somebody else still sees would be counted.
+DO $$
+BEGIN
+    WHILE EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() AND coalesce(backend_xid, backend_xmin) IS NOT NULL) LOOP
+        PERFORM pg_sleep(0.01), pg_stat_clear_snapshot();
+    END LOOP;
+END $$;
 REINDEX INDEX t_id;
 SELECT * FROM check_trees();
 SELECT relid, parentrelid, isleaf, level, indisvalid FROM pg_partition_tree('t_id') JOIN pg_index ON indexrelid = relid ORDER BY relid::text COLLATE "C";
