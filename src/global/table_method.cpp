@@ -350,7 +350,9 @@ TransactionId OpenForCheck(Fetch *fetch, const Extent &extent) {
     for (int i = 0; i < kAttempts; i++) {
         fetch->partition = OpenWithoutWaiting(fetch->base.rel, extent);
         if (!fetch->partition.is_busy) {
-            patience = {};
+            // One that comes before it under the same key is opened each time.
+            if (patience.heap == extent.heap)
+                patience = {};
             return InvalidTransactionId;
         }
         for (Oid relid : {extent.heap, extent.child})

@@ -451,6 +451,19 @@ if ($is_global)
 	$first->query("INSERT INTO customers VALUES (7, 'there')");
 	like($first->{stderr}, qr/canceling statement due to statement timeout/, 'a check that waits can be cancelled');
 	$locker->query_safe('COMMIT');
+	# It ends, too, where a row that is dead, but not to everybody, comes before under the same key, in a partition that is not locked.
+	my $reader = $node->background_psql('postgres');
+	$node->safe_psql('postgres', q{INSERT INTO customers VALUES (8, 'again')});
+	$reader->query_safe('BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1');
+	$node->safe_psql('postgres', "DELETE FROM customers WHERE email = 'again'; INSERT INTO customers VALUES (3 * $range + 8, 'again')");
+	$locker->query_safe('BEGIN; LOCK TABLE customers_3');
+	$first->{stderr} = '';
+	$first->query_safe(q{SET statement_timeout = '30s'; SET lock_timeout = '50ms'});
+	$first->query("INSERT INTO customers VALUES (9, 'again')");
+	like($first->{stderr}, qr/could not look for a duplicate key in partition "customers_3"/, 'a check that waits ends by lock_timeout');
+	$locker->query_safe('COMMIT');
+	$reader->query_safe('COMMIT');
+	$reader->quit;
 	# Catalogs are not waited for with a page locked, which readers want whom a check waits for.
 	$_->quit foreach $first, $second, $locker;
 	($first, $locker) = map { $node->background_psql('postgres', on_error_stop => 0) } 1 .. 2;
