@@ -154,11 +154,14 @@ sub set_clause
 		'id = ' . id(), 'id = ' . id() . ', u = ' . u(), 'd = ' . d() . ', id = ' . id(), 'c = upper(c)', 'n = n');
 }
 
-# Whether a partition has kept its part of an index that was dropped while the partition was detached. ALTER TYPE, which makes
-# indexes anew, may give the name of that to the part of another index first, and then fail (42P07), natively as well.
-sub has_left_index
+# ALTER TYPE makes indexes anew. Parts that partitions have kept of an index that was dropped while they were detached go first:
+# their names may be given to parts of another, which then fails (42P07), natively as well.
+sub alter_type
 {
-	return (run_on($ours, q{SELECT count(*) FROM pg_class WHERE relkind = 'i' AND NOT relispartition AND relname ~ '^t_.*idx' AND relnamespace = 'ours'::regnamespace}))[1] > 0;
+	my ($alter) = @_;
+	my $left = (run_on($ours, q{SELECT 'DROP INDEX ' || string_agg(relname, ', ') || '; ' FROM pg_class
+		WHERE relkind = 'i' AND NOT relispartition AND relname ~ '^t_.*idx' AND relnamespace = 'ours'::regnamespace HAVING count(*) > 0}))[1];
+	return [ $left . $alter, $alter ];
 }
 
 # Tables that have been detached stay as they are: columns are changed where there are none.
@@ -206,8 +209,8 @@ my %makers = (
 	# In a transaction that rolls back, indexes of any kind would keep entries of rows that the old file has never had.
 	tablespace => [ 1, sub { return if $in_transaction; my ($name) = a_leaf(); return [ "ALTER TABLE $name SET TABLESPACE " . pick('space', 'pg_default'), 'SELECT' ]; } ],
 	persistence => [ 0.7, sub { my $part = pick(grep { /^[01456]$/ } in_state('attached')) // return; return [ "ALTER TABLE t_$part SET " . pick('LOGGED', 'UNLOGGED'), 'SELECT' ]; } ],
-	type => [ 0.7, sub { return if in_state('detached') || has_left_index(); my $type = pick('varchar(20)', 'varchar(30)', 'text', 'varchar(40)'); return [ "ALTER TABLE t ALTER c TYPE $type" ]; } ],
-	numeric => [ 0.5, sub { return if in_state('detached') || has_left_index(); return [ 'ALTER TABLE t ALTER u TYPE ' . pick(qw(int bigint)) ]; } ],
+	type => [ 0.7, sub { return if in_state('detached'); return alter_type('ALTER TABLE t ALTER c TYPE ' . pick('varchar(20)', 'varchar(30)', 'text', 'varchar(40)')); } ],
+	numeric => [ 0.5, sub { return if in_state('detached'); return alter_type('ALTER TABLE t ALTER u TYPE ' . pick(qw(int bigint))); } ],
 	add_column => [ 0.5, sub { return if in_state('detached'); my $name = 'x' . int(rand(1e6)); return [ "ALTER TABLE t ADD COLUMN $name int DEFAULT " . pick(7, 'random() * 0'), undef, sub { push @{ $model{columns} }, $name } ]; } ],
 	drop_column => [ 0.5, sub { return if in_state('detached'); my $name = pick(@{ $model{columns} }) // return; return [ "ALTER TABLE t DROP COLUMN $name", undef, sub { $model{columns} = [ grep { $_ ne $name } @{ $model{columns} } ] } ]; } ],
 	drop_index => [ 0.7, sub { my $name = pick(sort keys %{ $model{indexes} }) // return; return [ "DROP INDEX $name", 'DROP INDEX IF EXISTS ' . $name, sub { delete $model{indexes}{$name} } ]; } ],
