@@ -119,10 +119,14 @@ sub unsubscribe
 {
 	my ($db) = @_;
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
-	is($subscriber->safe_psql($db, "SELECT apply_error_count, coalesce(s->>'sync_error_count', s->>'sync_table_error_count') FROM pg_stat_subscription_stats AS t, to_jsonb(t) AS s WHERE subname = '$db'"),
-		'0|0', "$db: no worker has failed");
-	# A worker that PostgreSQL starts anew may come before the last has ended; the next try succeeds.
+	# A worker that PostgreSQL starts anew may come before the last has ended, and a server that is asked for what a publication of
+	# all tables has, while one is dropped, may look for that, too. The next try succeeds.
 	my @errors = grep { /ERROR/ && !/replication origin with ID \d+ is already active|replication slot "\w+" is active for PID/ } split /\n/, slurp_file($subscriber->logfile, $log);
+	my $is_dropped = qr/could not fetch .* info for table .* from publisher: ERROR:  could not open relation with OID/;
+	my $dropped = grep { /$is_dropped/ } @errors;
+	@errors = grep { !/$is_dropped/ } @errors;
+	is($subscriber->safe_psql($db, "SELECT apply_error_count, coalesce(s->>'sync_error_count', s->>'sync_table_error_count')::int - $dropped FROM pg_stat_subscription_stats AS t, to_jsonb(t) AS s WHERE subname = '$db'"),
+		'0|0', "$db: no worker has failed");
 	is("@errors", '', "$db: no errors in the log");
 	oracle_ok($_, $db, "$db: in step, and read") foreach $publisher, $subscriber;
 	$subscriber->safe_psql($db, "DROP SUBSCRIPTION $db");
