@@ -287,6 +287,14 @@ SELECT * FROM index_table.verify('many_k');
 SELECT DISTINCT mode FROM pg_locks WHERE pid = pg_backend_pid() AND locktype = 'relation';
 ROLLBACK;
 
+-- REINDEX takes the options that it has natively. All parts are in one tablespace.
+REINDEX (VERBOSE) INDEX many_k;
+REINDEX (CONCURRENTLY false, VERBOSE false) INDEX many_k;
+REINDEX (TABLESPACE pg_default) INDEX many_k;
+REINDEX (TABLESPACE nowhere) INDEX many_k;
+REINDEX (VERBOS) INDEX many_k;
+SELECT * FROM index_table.verify('many_k');
+
 -- The oracle: what queries find, with and without.
 SET index_table.enable_scan = force;
 CREATE TEMP TABLE through AS SELECT * FROM people WHERE phone > '555-3' UNION ALL SELECT * FROM people WHERE phone IS NULL UNION ALL SELECT * FROM people WHERE town = 'town 1';

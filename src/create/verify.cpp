@@ -268,11 +268,9 @@ void CountGlobalRows(void *state, int64 rows) {
 }
 
 // Returns the number of problems. What a whole index's verification has found is recorded.
-int64 VerifyGlobal(const GlobalIndex &index, ReturnSetInfo *result) {
-    Oid base = IndexGetRelation(index.root, true);
-    if (!OidIsValid(base))
-        RaiseDropped(index.root);
-    LockRelationOid(base, AccessShareLock);
+int64 VerifyGlobal(const GlobalIndex &given, ReturnSetInfo *result) {
+    Oid base = LockIndexedTables(given.root, AccessShareLock);
+    GlobalIndex index = FindGlobalIndex(given.root).value_or(given); // REINDEX makes trees anew
     OwnerContext owner = EnterOwner(RelationOwner(base));
     GlobalRun run = {.progress = BeginProgress(base, index.root, AccessShareLock),
                      .result = result};

@@ -308,7 +308,23 @@ PendingChange *PrepareAlterOfBase(const AlterTableStmt *statement, const Base *b
     return changed == NIL && !rewrites ? nullptr : PrepareColumnChange(base, changed, action);
 }
 
+// Rows that a partition gets anew are there for no older snapshot. Queries that lock partitions as
+// they come to them wait for this before they take theirs, see WaitForTruncations().
+void AnnounceRewrite(Oid partition, const AlterTableStmt *statement) {
+    auto rewrites = [](AlterTableType type) {
+        return type == AT_SetAccessMethod || type == AT_SetLogged || type == AT_SetUnLogged;
+    };
+    bool any = false;
+    ListCell *cell;
+    foreach (cell, statement->cmds)
+        any = any || rewrites(lfirst_node(AlterTableCmd, cell)->subtype);
+    if (any)
+        foreach (cell, get_partition_ancestors(partition))
+            LockPart(lfirst_oid(cell), LockedPart::Truncation, RowExclusiveLock);
+}
+
 void PrepareAlterOf(Oid relid, AlterTableStmt *statement) {
+    AnnounceRewrite(relid, statement);
     RefuseAlterOfOutboxTable(statement, relid);
     if (const IndexTable *table = FindIndexTable(RootOf(relid)))
         RefuseNewLayout(statement, table);

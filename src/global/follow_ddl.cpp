@@ -79,15 +79,15 @@ void EnterAttached(Oid root, Oid attached) {
 
 // What has a tree. One that is not complete, because an online build goes on or was interrupted,
 // takes entries, too; where somebody has made its root valid it is built anew.
-void FollowIndexWithTree(const GlobalIndex &index, Oid base, Oid attached) {
+void FollowIndexWithTree(const GlobalIndex &index, Oid attached) {
     bool is_valid = get_index_isvalid(index.root);
     if (is_valid && !IsComplete(index) && !IsBeingBuilt(index.root)) {
-        find_all_inheritors(base, ShareLock, nullptr);
+        LockIndexedTables(index.root, ShareLock);
         RebuildGlobalIndex(index.root);
         return;
     }
     if (is_valid && IsComplete(index) && !IsInPlace(index.root)) {
-        find_all_inheritors(base, ShareLock, nullptr);
+        LockIndexedTables(index.root, ShareLock);
         MoveTree(index.root);
     }
     if (OidIsValid(attached))
@@ -107,9 +107,9 @@ void CompleteIndexesOf(Oid base_oid, Oid attached, Children children) {
         if (!IsRoot(root))
             continue;
         if (std::optional<GlobalIndex> index = FindGlobalIndex(root)) {
-            FollowIndexWithTree(*index, base_oid, attached);
+            FollowIndexWithTree(*index, attached);
         } else if (get_index_isvalid(root)) {
-            find_all_inheritors(base_oid, ShareLock, nullptr);
+            LockIndexedTables(root, ShareLock);
             BuildGlobalIndex(root, children);
         }
     }
@@ -212,6 +212,27 @@ bool IsConcurrent(const ReindexStmt *statement) {
             concurrent = defGetBoolean(option);
     }
     return concurrent;
+}
+
+// Of REINDEX INDEX of a whole index, all whose parts are in one tablespace. Whether it is to tell.
+bool ReadOptions(const ReindexStmt *statement) {
+    bool is_verbose = false;
+    ListCell *cell;
+    foreach (cell, statement->params) {
+        DefElem *option = lfirst_node(DefElem, cell);
+        if (strcmp(option->defname, "verbose") == 0) {
+            is_verbose = defGetBoolean(option);
+        } else if (strcmp(option->defname, "tablespace") == 0) {
+            get_tablespace_oid(defGetString(option), false);
+            ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+                            errmsg("cannot move a global index by REINDEX"),
+                            errhint("Use ALTER INDEX ... SET TABLESPACE.")));
+        } else if (strcmp(option->defname, "concurrently") != 0) {
+            ereport(ERROR, (errcode(ERRCODE_SYNTAX_ERROR),
+                            errmsg("unrecognized REINDEX option \"%s\"", option->defname)));
+        }
+    }
+    return is_verbose;
 }
 
 bool HasGlobal(Oid relid) {
@@ -325,7 +346,10 @@ bool ReindexGlobal(Node *command) {
         aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_INDEX, get_rel_name(relid));
     PreventCommandIfReadOnly("REINDEX");
     PreventCommandDuringRecovery("REINDEX");
+    bool is_verbose = ReadOptions(statement);
     RebuildWholeIndex(relid);
+    if (is_verbose)
+        ereport(INFO, (errmsg("index \"%s\" was reindexed", get_rel_name(relid))));
     return true;
 }
 
@@ -333,7 +357,7 @@ void RebuildWholeIndex(Oid root) {
     std::optional<GlobalIndex> index = FindGlobalIndex(root);
     if (index && !IsComplete(*index))
         RefuseWhileBuilt(root);
-    find_all_inheritors(IndexGetRelation(root, false), ShareLock, nullptr);
+    LockIndexedTables(root, ShareLock);
     PushActiveSnapshot(GetTransactionSnapshot());
     // Whoever has dropped it meanwhile, or completed it, is through now.
     index = FindGlobalIndex(root);

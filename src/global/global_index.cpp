@@ -56,6 +56,30 @@ List *ListRoots(Relation base, Filter filter) {
 
 } // namespace
 
+List *ListIndexedPartitions(Oid root) {
+    List *partitions = NIL;
+    ListCell *cell;
+    foreach (cell, ListChildren(root, NoLock))
+        if (Oid partition = IndexGetRelation(lfirst_oid(cell), true); OidIsValid(partition))
+            partitions = lappend_oid(partitions, partition);
+    return partitions;
+}
+
+Oid LockIndexedTables(Oid root, LOCKMODE mode) {
+    Oid base = IndexGetRelation(root, true);
+    if (!OidIsValid(base))
+        RaiseDropped(root);
+    LockRelationOid(base, mode);
+    if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(root)))
+        RaiseDropped(root);
+    find_all_inheritors(base, mode, nullptr); // nobody drops the index now
+    ListCell *cell;
+    foreach (cell, ListIndexedPartitions(root))
+        if (!CheckRelationOidLockedByMe(lfirst_oid(cell), mode, true))
+            LockRelationOid(lfirst_oid(cell), mode);
+    return base;
+}
+
 List *ListGlobalIndexes(Relation base) {
     return ListRoots(base, IsComplete);
 }

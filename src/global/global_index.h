@@ -34,6 +34,12 @@ List *ListGlobalTrees(Relation base);
 // All roots of the database, complete or not.
 List *ListGlobalRoots();
 
+// The partitions that have children, a list of OIDs: those too that are about to be detached.
+List *ListIndexedPartitions(Oid root);
+// Locks the table that a root is of, then its partitions, as writers do, and last those that are
+// about to be detached; returns the table. Raises 42P01 where the root is gone, maybe meanwhile.
+Oid LockIndexedTables(Oid root, LOCKMODE mode);
+
 // Removes stale entries; returns their number. Waits for others that do. Raises 42501 for who does
 // not own the index.
 int64 SweepGlobalIndex(const GlobalIndex &index);

@@ -69,14 +69,18 @@ struct Target {
     Oid heap;
 };
 
+// Whether a row's key is compared with those of others: not that of a row that nobody finds any
+// more but by an old snapshot.
+enum class Keys { Compared, Ignored };
+
 void InsertEntry(const Target &target, Datum *values, bool *nulls, ItemPointer tid, bool unchanged,
-                 IndexInfo *info) {
+                 IndexInfo *info, Keys keys = Keys::Compared) {
     uint32 extent =
         ExtentOfBlock(target.child, target.storage, target.heap, ItemPointerGetBlockNumber(tid));
     ItemPointerData address =
         AddressOf(tid, extent, GenerationOfTid(target.child, target.storage, tid));
     ItemPointerData entry = ToEntry(target.tree, &address);
-    if (target.tree->rd_index->indisunique)
+    if (target.tree->rd_index->indisunique && keys == Keys::Compared)
         InsertUnique(target.child, target.storage, target.tree, values, nulls, &entry, unchanged,
                      info);
     else
@@ -129,6 +133,7 @@ struct Load {
     const Target *target;
     IndexInfo *info;      // of the child
     Tuplesortstate *sort; // in the order of a B-tree
+    Tuplesortstate *dead; // the same of rows that are dead to all but old snapshots; null: none yet
     MemoryContext row;    // for others, which have none
     double rows;
     int64 entered; // as progress reports it
@@ -144,9 +149,17 @@ void ReportSubphase(int64 subphase) {
     pgstat_progress_update_param(PROGRESS_CREATEIDX_SUBPHASE, subphase);
 }
 
-void SortRow(Relation, ItemPointer tid, Datum *values, bool *nulls, bool, void *state) {
+Tuplesortstate *BeginSort(const Target &target, int memory) {
+    return tuplesort_begin_index_btree(target.storage, target.tree, false, false, memory, nullptr,
+                                       TUPLESORT_NONE);
+}
+
+void SortRow(Relation, ItemPointer tid, Datum *values, bool *nulls, bool is_alive, void *state) {
     Load *load = static_cast<Load *>(state);
-    tuplesort_putindextuplevalues(load->sort, load->target->tree, tid, values, nulls);
+    if (!is_alive && !load->dead)
+        load->dead = BeginSort(*load->target, work_mem);
+    tuplesort_putindextuplevalues(is_alive ? load->sort : load->dead, load->target->tree, tid,
+                                  values, nulls);
     load->rows++;
 }
 
@@ -155,22 +168,23 @@ void ReportEntered(Load *load) {
         pgstat_progress_update_param(PROGRESS_CREATEIDX_TUPLES_DONE, load->entered);
 }
 
-void EnterSorted(Load *load) {
+void EnterSorted(Load *load, Tuplesortstate *sort, Keys keys) {
     FAULT_POINT("index_method.enter_sorted");
     const Target &target = *load->target;
-    ReportSubphase(PROGRESS_BTREE_PHASE_PERFORMSORT_1);
-    tuplesort_performsort(load->sort);
+    ReportSubphase(keys == Keys::Compared ? PROGRESS_BTREE_PHASE_PERFORMSORT_1
+                                          : PROGRESS_BTREE_PHASE_PERFORMSORT_2);
+    tuplesort_performsort(sort);
     ReportSubphase(PROGRESS_BTREE_PHASE_LEAF_LOAD);
     Datum values[INDEX_MAX_KEYS];
     bool nulls[INDEX_MAX_KEYS];
-    while (IndexTuple tuple = tuplesort_getindextuple(load->sort, true)) {
+    while (IndexTuple tuple = tuplesort_getindextuple(sort, true)) {
         CHECK_FOR_INTERRUPTS();
         index_deform_tuple(tuple, RelationGetDescr(target.tree), values, nulls);
         ItemPointerData tid = tuple->t_tid;
-        InsertEntry(target, values, nulls, &tid, false, InfoFor(target, load->info));
+        InsertEntry(target, values, nulls, &tid, false, InfoFor(target, load->info), keys);
         ReportEntered(load);
     }
-    tuplesort_end(load->sort);
+    tuplesort_end(sort);
 }
 
 void EnterRow(Relation, ItemPointer tid, Datum *values, bool *nulls, bool, void *state) {
@@ -206,10 +220,11 @@ double EnterRows(const Target &target, Relation heap, IndexInfo *info, const See
     TableScanDesc scan = seen ? seen->scan : nullptr;
     ReportSubphase(PROGRESS_BTREE_PHASE_INDEXBUILD_TABLESCAN);
     if (target.tree->rd_rel->relam == BTREE_AM_OID) {
-        load.sort = tuplesort_begin_index_btree(target.storage, target.tree, false, false,
-                                                maintenance_work_mem, nullptr, TUPLESORT_NONE);
+        load.sort = BeginSort(target, maintenance_work_mem);
         table_index_build_scan(heap, target.child, info, true, true, SortRow, &load, scan);
-        EnterSorted(&load);
+        EnterSorted(&load, load.sort, Keys::Compared);
+        if (load.dead)
+            EnterSorted(&load, load.dead, Keys::Ignored);
     } else {
         load.row = AllocSetContextCreate(CurrentMemoryContext, "index_table entered row",
                                          ALLOCSET_DEFAULT_SIZES);

@@ -287,12 +287,15 @@ Oid LockBase(const IndexStmt *statement) {
         RaiseNotOnline(psprintf("\"%s\" is not a partitioned table.", get_rel_name(base)));
     if (!statement->relation->inh)
         RaiseNotOnline("ONLY leaves the partitions to commands of their own.");
-    for (int i = 1; i < kAttempts; i++) {
+    bool is_locked = false;
+    for (int i = 1; i < kAttempts && !is_locked; i++) {
         WaitForLockers(TagOf(base), ShareLock, false);
-        if (ConditionalLockRelationOid(base, ShareLock))
-            return base;
+        is_locked = ConditionalLockRelationOid(base, ShareLock);
     }
-    LockRelationOid(base, ShareLock);
+    if (!is_locked)
+        LockRelationOid(base, ShareLock);
+    if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(base)))
+        RaiseDropped(base);
     return base;
 }
 

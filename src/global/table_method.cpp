@@ -675,7 +675,7 @@ double BuildRangeScan(Relation rel, Relation tree, IndexInfo *info, bool, bool a
     RowBuild build = {.storage = rel, .tree = tree, .callback = callback, .state = state};
     Turns turns(scan);
     ListCell *cell;
-    foreach (cell, ListChildren(RootOfStorage(rel), AccessShareLock)) {
+    foreach (cell, ListChildren(RootOfStorage(rel), NoLock)) {
         if (!turns.IsOwn(foreach_current_index(cell)))
             continue;
         Oid heap = IndexGetRelation(lfirst_oid(cell), true);
@@ -683,7 +683,7 @@ double BuildRangeScan(Relation rel, Relation tree, IndexInfo *info, bool, bool a
         if (!build.heap)
             continue;
         bool is_readable = RelationIsPermanent(build.heap) || !RecoveryInProgress();
-        build.child = index_open(lfirst_oid(cell), NoLock);
+        build.child = index_open(lfirst_oid(cell), AccessShareLock); // after it, as DDL does
         if (is_readable && BelongsTo(build.child, RelationGetRelid(rel)))
             rows += BuildFromPartition(&build, info, any_visible, scan);
         index_close(build.child, NoLock);
@@ -754,7 +754,7 @@ void EstimateSize(Relation rel, int32 *, BlockNumber *pages, double *rows, doubl
     *rows = 0;
     *all_visible = 0;
     ListCell *cell;
-    foreach (cell, ListChildren(RootOfStorage(rel), AccessShareLock)) {
+    foreach (cell, ListChildren(RootOfStorage(rel), NoLock)) {
         Oid oid = IndexGetRelation(lfirst_oid(cell), true);
         Relation heap = OidIsValid(oid) ? try_relation_open(oid, AccessShareLock) : nullptr;
         if (!heap)

@@ -555,7 +555,7 @@ VerifiedLeaf *OpenLeafOf(Verification *state, Oid child_oid) {
     }
     VerifiedLeaf *leaf = palloc0_object(VerifiedLeaf);
     leaf->heap = heap;
-    leaf->child = index_open(child_oid, NoLock);
+    leaf->child = index_open(child_oid, AccessShareLock); // after the partition, as DDL does
     leaf->slot = table_slot_create(heap, nullptr);
     Acting saved = ActFor(leaf); // constants are folded
     leaf->info = BuildIndexInfo(leaf->child);
@@ -662,18 +662,22 @@ std::optional<GlobalIndex> FindOwnGlobalIndex(Oid relid) {
     if (!index)
         ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
                         errmsg("global index \"%s\" is not built", name),
-                        errhint("REINDEX INDEX builds it, if it is that of a partitioned table.")));
+                        get_index_isvalid(relid)
+                            ? errhint("REINDEX INDEX builds it, if it is that of a partitioned "
+                                      "table.")
+                            : errhint("Partitions lack their parts of it: ALTER INDEX ... ATTACH "
+                                      "PARTITION adds them. Or drop it, and create another.")));
     return index;
 }
 
 int64 EstimateRows(const GlobalIndex &index) {
     double rows = 0;
     ListCell *cell;
-    foreach (cell,
-             find_all_inheritors(IndexGetRelation(index.root, false), AccessShareLock, nullptr)) {
-        Relation leaf = table_open(lfirst_oid(cell), NoLock);
-        if (leaf->rd_rel->relkind == RELKIND_RELATION)
-            rows += Max(leaf->rd_rel->reltuples, 0);
+    foreach (cell, ListIndexedPartitions(index.root)) {
+        Relation leaf = TryOpenRelation(lfirst_oid(cell), AccessShareLock);
+        if (!leaf)
+            continue;
+        rows += Max(leaf->rd_rel->reltuples, 0);
         table_close(leaf, NoLock);
     }
     return static_cast<int64>(rows);
@@ -681,7 +685,6 @@ int64 EstimateRows(const GlobalIndex &index) {
 
 void VerifyGlobalIndex(const GlobalIndex &index, const VerifyCalls &calls) {
     Verification state = {.index = index, .calls = &calls};
-    find_all_inheritors(IndexGetRelation(index.root, false), AccessShareLock, nullptr);
     Assert(IsInOwner());
     MemoryContext memory = AllocSetContextCreate(CurrentMemoryContext, "index_table verification",
                                                  ALLOCSET_DEFAULT_SIZES);
@@ -691,7 +694,7 @@ void VerifyGlobalIndex(const GlobalIndex &index, const VerifyCalls &calls) {
     state.estate = CreateExecutorState();
     DescribeTree(&state);
     ListCell *cell;
-    foreach (cell, ListChildren(index.root, AccessShareLock))
+    foreach (cell, ListChildren(index.root, NoLock))
         if (VerifiedLeaf *leaf = OpenLeafOf(&state, lfirst_oid(cell)))
             state.leaves = lappend(state.leaves, leaf);
     PushActiveSnapshot(GetLatestSnapshot());

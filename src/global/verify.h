@@ -28,8 +28,8 @@ struct VerifyCalls {
     void (*count)(void *state, int64 rows);
 };
 
-// Locks the table and its partitions (AccessShareLock) until the transaction ends. Partitions that
-// cannot be read (unlogged ones of a standby) are left out. REQUIRES: acts as the table's owner
+// Partitions that cannot be read (unlogged ones of a standby) are left out. REQUIRES: the table and
+// its partitions are locked (LockIndexedTables, AccessShareLock); acts as the table's owner
 // (EnterOwner); functions of a partition's key run as that partition's owner. Trees that cannot be
 // scanned as a whole (hash, GIN) are read as VACUUM reads them: sweeps wait meanwhile, and it waits
 // for them (ShareUpdateExclusiveLock of the storage); 0A000 on standbys, 55006 while a query of the

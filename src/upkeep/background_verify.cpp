@@ -243,7 +243,8 @@ Outcome VerifySlice(const Candidate &candidate, int64 *problems) {
 
 Outcome VerifyGlobalWhole(const Candidate &candidate, int64 *problems) {
     if (!TryLock(candidate.base) || !TryLock(candidate.relid) ||
-        !TryLockAll(find_all_inheritors(candidate.base, NoLock, nullptr)))
+        !TryLockAll(find_all_inheritors(candidate.base, NoLock, nullptr)) ||
+        !TryLockAll(ListIndexedPartitions(candidate.relid)))
         return Outcome::Left;
     std::optional<GlobalIndex> index = FindGlobalIndex(candidate.relid);
     if (!index || !IsComplete(*index))

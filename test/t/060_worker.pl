@@ -62,8 +62,8 @@ is(stored('postgres'), '10000|10000', 'a TRUNCATE that is rolled back costs no e
 $node->safe_psql('other', 'TRUNCATE events_2; DROP EXTENSION index_table CASCADE');
 $node->safe_psql('postgres', 'DROP DATABASE other');
 # One whose DROP DATABASE was interrupted takes no connections.
-$node->safe_psql('postgres', 'CREATE DATABASE invalid');
-$node->safe_psql('postgres', "UPDATE pg_database SET datconnlimit = -2 WHERE datname = 'invalid'");
+$node->safe_psql('postgres', 'CREATE DATABASE invalid ALLOW_CONNECTIONS false');
+$node->safe_psql('postgres', "UPDATE pg_database SET datconnlimit = -2, datallowconn = true WHERE datname = 'invalid'");
 sub vacuumed { return $node->poll_query_until('postgres', 'SELECT count(*) = 0 FROM index_table.retired_partition') }
 $node->safe_psql('postgres', 'INSERT INTO events SELECT -i, 1, $$kind$$ FROM generate_series(1, 10) i; TRUNCATE events_1');
 ok(vacuumed(), 'a database that is invalid keeps the worker from none');
