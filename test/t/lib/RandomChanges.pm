@@ -847,7 +847,8 @@ sub locked
 		@probes,
 		explainable('lock', "SELECT id FROM t WHERE u = " . u_value() . ' FOR UPDATE NOWAIT'),
 		explainable('cte', "WITH x AS (SELECT u FROM t WHERE k = " . k_value() . " ORDER BY id LIMIT 2 FOR UPDATE SKIP LOCKED) SELECT t.id FROM x JOIN t USING (u) FOR UPDATE OF t SKIP LOCKED"),
-		frame(pick('ROLLBACK', 'COMMIT') . " PREPARED :'held'"));
+		frame(pick('ROLLBACK', 'COMMIT') . " PREPARED :'held'"),
+		frame('SELECT changes(false)')); # what deferred triggers have logged: the next to be prepared would hold it
 }
 
 sub settings
