@@ -250,8 +250,16 @@ void ReportReplaced(AlterTableStmt *statement) {
             ReportLeaving(FindRelation(lfirst_node(RangeVar, name)));
 }
 
+// Whether a command may write the rows of one partition anew, which are there for no older snapshot
+// then, without that its table is locked.
+bool RewritesAlone(const AlterTableCmd *command) {
+    return command->subtype == AT_SetAccessMethod || command->subtype == AT_SetLogged ||
+           command->subtype == AT_SetUnLogged || compat::SetsExpression(command);
+}
+
 // Takes the lock that the command takes next, as it does: when it has been waited for, an index
-// table may be there that was not before. Not for DROP COLUMN, which waits for builds first.
+// table may be there that was not before, and others may wait for this command, see
+// AnnounceRewrite(). Not for DROP COLUMN, which waits for builds first.
 void LockBeforeAlter(AlterTableStmt *statement) {
     bool depends = false; // on what index tables there are
     ListCell *cell;
@@ -259,9 +267,8 @@ void LockBeforeAlter(AlterTableStmt *statement) {
         AlterTableCmd *command = lfirst_node(AlterTableCmd, cell);
         if (command->subtype == AT_DropColumn)
             return;
-        depends = depends || command->subtype == AT_AlterColumnType ||
-                  compat::SetsExpression(command) || command->subtype == AT_SetLogged ||
-                  command->subtype == AT_SetUnLogged || command->subtype == AT_DropConstraint;
+        depends = depends || command->subtype == AT_AlterColumnType || RewritesAlone(command) ||
+                  command->subtype == AT_DropConstraint;
     }
     if (!depends)
         return;
@@ -308,16 +315,14 @@ PendingChange *PrepareAlterOfBase(const AlterTableStmt *statement, const Base *b
     return changed == NIL && !rewrites ? nullptr : PrepareColumnChange(base, changed, action);
 }
 
-// Rows that a partition gets anew are there for no older snapshot. Queries that lock partitions as
-// they come to them wait for this before they take theirs, see WaitForTruncations().
+// Queries that lock partitions as they come to them wait for this before they take their snapshots,
+// see WaitForTruncations(). REQUIRES: the partition is locked, else who has it open would wait for
+// who waits for him.
 void AnnounceRewrite(Oid partition, const AlterTableStmt *statement) {
-    auto rewrites = [](AlterTableType type) {
-        return type == AT_SetAccessMethod || type == AT_SetLogged || type == AT_SetUnLogged;
-    };
     bool any = false;
     ListCell *cell;
     foreach (cell, statement->cmds)
-        any = any || rewrites(lfirst_node(AlterTableCmd, cell)->subtype);
+        any = any || RewritesAlone(lfirst_node(AlterTableCmd, cell));
     if (any)
         foreach (cell, get_partition_ancestors(partition))
             LockPart(lfirst_oid(cell), LockedPart::Truncation, RowExclusiveLock);

@@ -683,10 +683,13 @@ double BuildRangeScan(Relation rel, Relation tree, IndexInfo *info, bool, bool a
         if (!build.heap)
             continue;
         bool is_readable = RelationIsPermanent(build.heap) || !RecoveryInProgress();
-        build.child = index_open(lfirst_oid(cell), AccessShareLock); // after it, as DDL does
-        if (is_readable && BelongsTo(build.child, RelationGetRelid(rel)))
+        LockRelationOid(lfirst_oid(cell), AccessShareLock); // after the partition, as DDL does
+        build.child =
+            compat::TryOpenIndex(lfirst_oid(cell)); // maybe detached and dropped meanwhile
+        if (build.child && is_readable && BelongsTo(build.child, RelationGetRelid(rel)))
             rows += BuildFromPartition(&build, info, any_visible, scan);
-        index_close(build.child, NoLock);
+        if (build.child)
+            index_close(build.child, NoLock);
         relation_close(build.heap, NoLock);
     }
     if (scan)
