@@ -9,6 +9,7 @@
 #   make demo SHARDS=4  the tour of index tables over partitions on other servers
 #   make lint           format and structure checks
 #   make bench          speed against native PostgreSQL: tables and pictures in bench_results/
+#   make DEBUG=-g1      less debugging information than the server has: compiles faster
 #   make dist           index_table-VERSION.zip (PGXN) and .tar.gz of what is committed
 
 EXTENSION  = index_table
@@ -16,10 +17,11 @@ EXTVERSION = $(shell sed -n "s/^default_version = '\(.*\)'/\1/p" index_table.con
 MODULE_big = index_table
 SOURCES    = $(wildcard src/*.cpp src/*/*.cpp)
 OBJS       = $(SOURCES:.cpp=.o)
+PCH        = src/pg.h.gch
 INSTALL_SQL = $(EXTENSION)--$(EXTVERSION).sql
 DATA       = $(wildcard src/sql/upgrade/*.sql)
 DATA_built = $(INSTALL_SQL)
-EXTRA_CLEAN = $(SOURCES:.cpp=.d) $(SOURCES:.cpp=.bc)
+EXTRA_CLEAN = $(SOURCES:.cpp=.d) $(SOURCES:.cpp=.bc) $(PCH) $(PCH:.gch=.d)
 
 PG_CXXFLAGS = -std=gnu++20 -fno-exceptions -fno-rtti -fno-threadsafe-statics \
 	-fvisibility=hidden -fvisibility-inlines-hidden \
@@ -27,6 +29,7 @@ PG_CXXFLAGS = -std=gnu++20 -fno-exceptions -fno-rtti -fno-threadsafe-statics \
 	-Wall -Wextra -Werror -Wno-unused-parameter -Wno-missing-field-initializers \
 	-isystem $(shell $(PG_CONFIG) --includedir-server 2>/dev/null) \
 	-isystem $(shell $(PG_CONFIG) --includedir 2>/dev/null) -Isrc
+PG_CXXFLAGS += $(DEBUG)
 ifneq ($(FAULTS),)
 PG_CXXFLAGS += -DINDEX_TABLE_FAULTS # see src/core/fault.h
 endif
@@ -48,8 +51,15 @@ COMPILE.cxx.bc += $(PG_CXXFLAGS)
 ifeq ($(wildcard $(CLANG)),)
 override with_llvm := no
 endif
-$(OBJS): CXXFLAGS += -MMD -MP
--include $(SOURCES:.cpp=.d)
+# PostgreSQL's headers are compiled once, not 200 times. g++ and clang++ look for src/pg.h.gch when they are
+# told to include src/pg.h, and read the header itself where that is of no use.
+$(OBJS) $(PCH): CXXFLAGS += -MMD -MP
+$(OBJS): private CXXFLAGS += -include src/pg.h # else it includes itself, as it was: clang++ refuses that
+$(OBJS): $(PCH)
+$(PCH): src/pg.h Makefile
+	rm -f $@
+	$(COMPILE.cpp) -x c++-header -o $@ $<
+-include $(SOURCES:.cpp=.d) $(PCH:.gch=.d)
 endif
 
 $(INSTALL_SQL): $(sort $(wildcard src/sql/*.sql))

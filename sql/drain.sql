@@ -119,6 +119,7 @@ SELECT index_table, problem FROM differences();
 SELECT leaf, identity, error, tries FROM index_table.undrained;
 CALL index_table.drain();
 SELECT leaf, identity, tries FROM index_table.undrained;
+SELECT p::regclass AS left_out_of_dumps FROM index_table.unsettled_partitions() AS p;
 SELECT changes FROM index_table.backlog('remote.a');
 DELETE FROM people WHERE id = 500;
 CALL index_table.drain();

@@ -99,6 +99,7 @@ ALTER EVENT TRIGGER index_table_ddl_start ENABLE ALWAYS;
 ALTER EVENT TRIGGER index_table_ddl_end ENABLE ALWAYS;
 ALTER EVENT TRIGGER index_table_drop ENABLE ALWAYS;
 SELECT * FROM problems() ORDER BY key;
+SELECT index, is_built FROM index_table.global_indexes WHERE index = 't_email'::regclass;
 SELECT index_table.repair('t_email'), index_table.repair('t_id');
 REINDEX INDEX late_id;
 INSERT INTO late VALUES (1, 1);

@@ -295,6 +295,29 @@ REINDEX (TABLESPACE nowhere) INDEX many_k;
 REINDEX (VERBOS) INDEX many_k;
 SELECT * FROM index_table.verify('many_k');
 
+-- It takes the memory that it needs, whatever it might take.
+CREATE FUNCTION frugal(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+    IF (SELECT sum(total_bytes) > 4000000 FROM pg_backend_memory_contexts WHERE name LIKE 'index\_table%') THEN RAISE 'it takes %', (SELECT sum(total_bytes) FROM pg_backend_memory_contexts WHERE name LIKE 'index\_table%'); END IF;
+    RETURN $1;
+END $$;
+CREATE TABLE modest (id int, k int) PARTITION BY LIST (id);
+CREATE TABLE modest_1 PARTITION OF modest FOR VALUES IN (1);
+INSERT INTO modest SELECT 1, i FROM generate_series(1, 5000) AS i;
+CREATE INDEX modest_k ON modest USING global (k);
+CREATE INDEX modest_frugal ON modest USING global (frugal(k)) WHERE k % 1000 = 7;
+CREATE INDEX modest_hash ON modest USING global (frugal(k)) WITH (method = hash) WHERE k % 1000 = 7;
+SET maintenance_work_mem = '1GB';
+SELECT count(*) FROM index_table.verify('modest_k');
+SELECT count(*) FROM index_table.verify('modest_frugal');
+SELECT count(*) FROM index_table.verify('modest_hash');
+RESET maintenance_work_mem;
+-- Of more entries than it takes to begin with, and than it takes at all.
+SET maintenance_work_mem = '1MB';
+INSERT INTO modest SELECT 1, i FROM generate_series(5001, 30000) AS i;
+SELECT count(*) FROM index_table.verify('modest_k');
+RESET maintenance_work_mem;
+
 -- The oracle: what queries find, with and without.
 SET index_table.enable_scan = force;
 CREATE TEMP TABLE through AS SELECT * FROM people WHERE phone > '555-3' UNION ALL SELECT * FROM people WHERE phone IS NULL UNION ALL SELECT * FROM people WHERE town = 'town 1';

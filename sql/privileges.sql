@@ -53,6 +53,37 @@ SELECT index_table.repair('people_by_town');
 DELETE FROM index_table.definition;
 INSERT INTO index_table.partition (base, relation) VALUES ('people', 'people');
 SELECT nextval('index_table.partition_id_seq');
+SELECT setval('index_table.partition_id_seq', 1);
+SELECT * FROM index_table.intent;
+SELECT * FROM index_table.undrained;
+-- Who restores a dump inserts into what is dumped: rows about what she does not own are left out.
+CREATE TEMP TABLE mine (id int, number bigint GENERATED ALWAYS AS IDENTITY);
+INSERT INTO index_table.partition SELECT 1000000, 'people'::regclass, c FROM unnest('{mine,people,people_0,index_table.definition}'::regclass[]) AS c;
+INSERT INTO index_table.partition SELECT 1000000, c, 'mine'::regclass FROM unnest('{people,people_0}'::regclass[]) AS c;
+INSERT INTO index_table.partition VALUES (1000000, NULL, 'mine'), (1000001, 'mine', NULL), (1000002, 0::oid, 'mine'), (1000003, 99999999::oid, 99999999::oid);
+INSERT INTO index_table.retired_partition SELECT 'people_by_town'::regclass, partition_id, 'people'::regclass, 0 FROM index_table.partition;
+INSERT INTO index_table.retired_partition SELECT 'mine'::regclass, partition_id, 'people'::regclass, 0 FROM index_table.partition;
+INSERT INTO index_table.retired_partition VALUES ('people_by_town', 1000000, 'mine', 0), ('mine', 1000001, NULL, 0);
+INSERT INTO index_table.loaded_partition VALUES ('people_by_town', 1);
+INSERT INTO index_table.captured VALUES ('people', 'mine', '{id}'), ('mine', 'people', '{id}'), ('mine', 'mine', '{id}'), ('mine', 'mine', '{NULL}'), ('mine', 'mine', '{}');
+SELECT count(*) FROM index_table.partition WHERE partition_id >= 1000000 OR relation IN (SELECT 'mine'::regclass);
+SELECT (SELECT count(*) FROM index_table.retired_partition) AS retired, (SELECT count(*) FROM index_table.loaded_partition) AS loaded,
+       (SELECT count(*) FROM index_table.captured) AS captured;
+-- About her own she may say what she likes, as long as there is enough left for others.
+INSERT INTO index_table.partition VALUES (2000000000, 'mine', 'mine');
+\echo :SQLSTATE
+INSERT INTO index_table.partition VALUES (0, 'mine', 'mine');
+\echo :SQLSTATE
+\set VERBOSITY terse
+INSERT INTO index_table.partition VALUES ((SELECT min(partition_id) FROM index_table.partition), 'mine', 'mine');
+\set VERBOSITY default
+INSERT INTO index_table.partition VALUES ((SELECT max(partition_id) + 1 FROM index_table.partition), 'mine', 'mine');
+UPDATE index_table.partition SET base = 'people';
+DELETE FROM index_table.partition;
+SELECT base = 'mine'::regclass AS own FROM index_table.partition WHERE relation = 'mine'::regclass;
+SELECT max(partition_id) AS number FROM index_table.partition \gset
+DROP TABLE mine;
+SELECT count(*) FROM index_table.partition WHERE partition_id = :number;
 -- What there is, is no secret; as it is none in pg_class.
 SELECT index_table, key FROM index_table.index_tables WHERE base = 'people'::regclass ORDER BY index_table::text;
 RESET ROLE;
@@ -175,6 +206,8 @@ ALTER TABLE people_by_secret_p0 DISABLE TRIGGER index_table_guard;
 DELETE FROM people_by_secret_p0;
 SELECT count(*) FROM index_table.verify('people_by_secret');
 SELECT index_table.repair('people_by_secret');
+DELETE FROM people_by_secret_p0;
+ALTER TABLE people_by_secret_p0 ENABLE TRIGGER index_table_guard;
 RESET ROLE;
 INSERT INTO recomputation VALUES ('people_by_secret', 'secret, partition_id, id', 'people b', 'true');
 SELECT * FROM differences();
@@ -212,6 +245,9 @@ SELECT * FROM index_table.verify('bait_by_whoami');
 ALTER TABLE bait_by_whoami DISABLE TRIGGER index_table_guard;
 DELETE FROM bait_by_whoami;
 SELECT index_table.repair('bait_by_whoami');
+SELECT whoami FROM bait_by_whoami;
+DELETE FROM bait_by_whoami;
+ALTER TABLE bait_by_whoami ENABLE TRIGGER index_table_guard;
 SELECT whoami FROM bait_by_whoami;
 \set VERBOSITY terse
 SELECT index_table.create('bait', 'v', predicate => 'grab(v)');

@@ -661,23 +661,23 @@ SELECT * FROM differences();
 -- --- Who may, and what may not be done to a queue -----------------------------------------------------
 
 UPDATE events SET k = k + 1 WHERE id < 20;
-DROP TABLE events_k_queue;
+DROP TABLE events_by_k_queue;
 \echo :SQLSTATE
-DROP TABLE events_k_queue_1;
+DROP TABLE events_by_k_queue_1;
 \echo :SQLSTATE
-INSERT INTO events_k_queue SELECT * FROM events_k_queue;
+INSERT INTO events_by_k_queue SELECT * FROM events_by_k_queue;
 \echo :SQLSTATE
 \set VERBOSITY sqlstate
-DELETE FROM events_k_queue;
-UPDATE events_k_queue_1 SET changes = 0;
-TRUNCATE events_k_queue_2;
-TRUNCATE events_k_queue;
-ALTER TABLE events_k_queue ADD COLUMN x int;
-ALTER TABLE events_k_queue DETACH PARTITION events_k_queue_1;
-ALTER TABLE events_k_queue_1 DROP COLUMN tries;
-CREATE TABLE events_k_queue_3 PARTITION OF events_k_queue FOR VALUES IN (3);
+DELETE FROM events_by_k_queue;
+UPDATE events_by_k_queue_1 SET changes = 0;
+TRUNCATE events_by_k_queue_2;
+TRUNCATE events_by_k_queue;
+ALTER TABLE events_by_k_queue ADD COLUMN x int;
+ALTER TABLE events_by_k_queue DETACH PARTITION events_by_k_queue_1;
+ALTER TABLE events_by_k_queue_1 DROP COLUMN tries;
+CREATE TABLE events_by_k_queue_3 PARTITION OF events_by_k_queue FOR VALUES IN (3);
 \set VERBOSITY default
-DROP TABLE IF EXISTS events_k_queue_3;
+DROP TABLE IF EXISTS events_by_k_queue_3;
 SELECT * FROM compare();
 CREATE ROLE regress_queue_reader;
 GRANT USAGE ON SCHEMA queue TO regress_queue_reader;
@@ -689,7 +689,7 @@ DELETE FROM queries;
 INSERT INTO queries (is_ordered, query) VALUES (false, 'SELECT id FROM events WHERE k = 3'), (true, 'SELECT k FROM events ORDER BY k LIMIT 20');
 SET ROLE regress_queue_reader;
 SELECT * FROM compare();
-SELECT * FROM events_k_queue;
+SELECT * FROM events_by_k_queue;
 \echo :SQLSTATE
 CALL index_table.drain('events_k');
 \echo :SQLSTATE
@@ -697,7 +697,7 @@ CALL index_table.drain();
 SELECT index_table.retry('events_k');
 \echo :SQLSTATE
 RESET ROLE;
-SELECT queued('events_k') > 0 AS queued;
+SELECT queued('events_by_k') > 0 AS queued;
 
 -- --- What goes with what ----------------------------------------------------------------------------
 
@@ -773,11 +773,9 @@ ALTER TABLE notes_by_v SET SCHEMA queue_too;
 SELECT count(*) FROM pg_class WHERE relnamespace = 'queue_too'::regnamespace AND relkind IN ('r', 'p');
 ALTER TABLE queue_too.notes_by_v SET SCHEMA queue;
 DROP SCHEMA queue_too;
--- What owners do to a queue whose guard they have disabled ends in an error.
+-- What is done to a queue past its guard ends in an error.
 UPDATE notes SET v = 'v7' WHERE id = '1';
-ALTER TABLE notes_by_v_queue DISABLE TRIGGER ALL;
-ALTER TABLE notes_by_v_queue_1 DISABLE TRIGGER ALL;
-ALTER TABLE notes_by_v_queue_2 DISABLE TRIGGER ALL;
+SET session_replication_role = replica;
 SET index_table.enable_scan = force;
 UPDATE notes_by_v_queue SET identity_1 = array_fill(NULL::text, ARRAY[cardinality(identity_1)]);
 SELECT count(*) FROM notes WHERE v = 'v7';
@@ -785,6 +783,7 @@ UPDATE notes_by_v_queue SET identity_1 = array_fill('1'::text, ARRAY[cardinality
 SELECT count(*) FROM notes WHERE v = 'v7';
 UPDATE notes_by_v_queue SET identity_1 = array_fill('1'::text, ARRAY[cardinality(identity_1)]);
 SELECT count(*) FROM notes WHERE v = 'v7';
+RESET session_replication_role;
 -- Rows of many keys.
 SELECT index_table.create('notes', 'unnest(tags)', maintenance => 'deferred', name => 'notes_by_tag');
 UPDATE notes SET tags = (SELECT array_agg('t' || i % 5000) FROM generate_series(1, 10000) AS i) WHERE id = '1';

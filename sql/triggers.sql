@@ -46,7 +46,7 @@ UPDATE people SET town = 'as replica' WHERE id IN (1, 2);
 RESET session_replication_role;
 SELECT * FROM differences();
 
--- Disabling them is the owner's choice, and has consequences; repair() deals with those. Dumps hide the notice.
+-- Disabling them is the owner's choice, and has consequences, see missed.sql. Dumps hide the notice.
 \set VERBOSITY terse
 SET client_min_messages = notice;
 ALTER TABLE people DISABLE TRIGGER ALL;

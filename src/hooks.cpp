@@ -30,6 +30,7 @@ ExecutorFinish_hook_type next_finish;
 ExecutorEnd_hook_type next_end;
 ProcessUtility_hook_type next_utility;
 object_access_hook_type next_access;
+emit_log_hook_type next_emit_log;
 shmem_request_hook_type next_shmem_request;
 shmem_startup_hook_type next_shmem_startup;
 
@@ -61,10 +62,11 @@ PlannedStmt *OnPlanner(Query *query, const char *text, int options, ParamListInf
         BeginPlanning(query, options);
         Query *copy = CopyForReplanning(query);
         plan = Plan(query, text, options, params, more...);
-        if (CurrentPlanning().has_lost_paths && copy) {
+        bool has_lost_paths = HasLostPaths(plan);
+        if (has_lost_paths && copy) {
             BeginReplanning();
             plan = Plan(copy, text, options, params, more...);
-        } else if (CurrentPlanning().has_lost_paths) {
+        } else if (has_lost_paths) {
             ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
                             errmsg("another extension has planned a scan of a table that is to be "
                                    "read through an index table"),
@@ -130,8 +132,6 @@ void OnUpperPaths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input,
                   void *extra) {
     if (next_upper_paths)
         next_upper_paths(root, stage, input, output, extra);
-    if (stage == UPPERREL_FINAL)
-        NoteLostPaths(root);
     AddRowSwitches(root, stage, output);
     AddConflictChecks(root, stage, output);
 }
@@ -239,8 +239,21 @@ void OnObjectAccess(ObjectAccessType access, Oid catalog, Oid object, int part, 
         next_access(access, catalog, object, part, argument);
     if (access == OAT_POST_CREATE && catalog == RelationRelationId && part == 0)
         RefuseConcurrentCopy(object);
-    if (access == OAT_POST_ALTER && catalog == RelationRelationId && part == 0)
+    if (access == OAT_POST_ALTER && catalog == RelationRelationId && part == 0) {
         FollowMove(object);
+        FollowNewOwner(object);
+    }
+}
+
+// --- Messages ------------------------------------------------------------------
+
+// A worker of the extension that ends with the server, or because it is told to, is no failure: an
+// administrator who looks for FATAL in the log should not find it.
+void OnEmitLog(ErrorData *error) {
+    if (error->elevel == FATAL && error->sqlerrcode == ERRCODE_ADMIN_SHUTDOWN && IsOwnWorker())
+        error->elevel = LOG;
+    if (next_emit_log)
+        next_emit_log(error);
 }
 
 // --- Shared memory -------------------------------------------------------------
@@ -285,6 +298,7 @@ void OnTransactionEnd(XactEvent event, void *) {
     AtEOXactTruncated();
     AtEOXactWrites();
     AtEOXactCommands();
+    AtEOXactUnbuilt();
     AtEOXactOutbox();
     AtEOXactSelects();
     AtEOXactSnapshotChecks();
@@ -306,8 +320,10 @@ void OnSubTransactionEnd(SubXactEvent event, SubTransactionId, SubTransactionId,
     AtEOSubXactSpeculation(commits, level);
     AtEOSubXactRechecks(commits, level);
     AtEOSubXactCommands(commits, level);
+    AtEOSubXactUnbuilt(commits, level);
     AtEOSubXactStatements(commits, level);
     AtEOSubXactTruncated(commits);
+    AtEOSubXactWrites(commits, level);
     AtEOSubXactSnapshotChecks(commits, level);
     AtEOSubXactConnections(commits, level);
     AtEOSubXactCounters(commits, level);
@@ -340,10 +356,12 @@ void InstallHooks() {
     Chain(&ExecutorEnd_hook, &next_end, &OnExecutorEnd);
     Chain(&ProcessUtility_hook, &next_utility, &OnProcessUtility);
     Chain(&object_access_hook, &next_access, &OnObjectAccess);
+    Chain(&emit_log_hook, &next_emit_log, &OnEmitLog);
     if (process_shared_preload_libraries_in_progress) {
         Chain(&shmem_request_hook, &next_shmem_request, &OnShmemRequest);
         Chain(&shmem_startup_hook, &next_shmem_startup, &OnShmemStartup);
     }
+    CallBeforeCommit(BuildRemembered);
     RegisterXactCallback(OnTransactionEnd, nullptr);
     RegisterSubXactCallback(OnSubTransactionEnd, nullptr);
 }

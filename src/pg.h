@@ -1,7 +1,9 @@
 // The only door to PostgreSQL's headers, and the macro for SQL-callable functions.
 //
 // Standard C++ headers stand first: after postgres.h some of them undo its printf macros.
-#pragma once
+#ifndef INDEX_TABLE_PG_H // not "#pragma once", of which g++ warns where a header is compiled by
+                         // itself
+#define INDEX_TABLE_PG_H
 
 #include <algorithm>
 #include <array>
@@ -60,6 +62,7 @@ extern "C" {
 #include "catalog/pg_database.h"
 #include "catalog/pg_db_role_setting.h"
 #include "catalog/pg_depend.h"
+#include "catalog/pg_enum.h"
 #include "catalog/pg_extension.h"
 #include "catalog/pg_foreign_server.h"
 #include "catalog/pg_foreign_table.h"
@@ -92,6 +95,7 @@ extern "C" {
 #include "commands/tablecmds.h"
 #include "commands/tablespace.h"
 #include "commands/trigger.h"
+#include "commands/user.h"
 #include "commands/vacuum.h"
 #include "common/base64.h"
 #include "common/cryptohash.h"
@@ -232,3 +236,5 @@ extern "C" {
 // What a trigger function returns that has no row to return. PointerGetDatum() of PostgreSQL 19
 // does not take a nullptr.
 constexpr Datum kNoRow = 0;
+
+#endif // INDEX_TABLE_PG_H

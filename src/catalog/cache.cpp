@@ -140,7 +140,7 @@ Base *LoadBase(Oid relid) {
         Watch(base->tables[i]->relid, relid);
         TableState state = base->tables[i]->state;
         base->has_restored = base->has_restored || state == TableState::Restored;
-        base->has_damaged = base->has_damaged || state == TableState::Damaged;
+        base->has_unusable = base->has_unusable || base->tables[i]->is_unusable();
     }
     // All sessions write to them, and lock what is in them, in the same order.
     std::sort(base->tables, base->tables + base->table_count,

@@ -177,22 +177,47 @@ void RecordBuild(Oid relid) {
 
 namespace {
 
-// What is so already is left alone: others may be about to say the same.
-bool MayBecome(TableState state, Relation definitions, HeapTuple row) {
+// What is so already is left alone: others may be about to say the same. What cannot be right does
+// not become so by being restored again, nor is there more to say of it.
+bool MayBecome(TableState state, TableState current) {
+    switch (state) {
+    case TableState::Restored:
+        return current == TableState::Built;
+    case TableState::Missed:
+        return current == TableState::Built || current == TableState::Restored;
+    default:
+        return current != state;
+    }
+}
+
+TableState StateOf(Relation definitions, HeapTuple row) {
     bool isnull;
-    char current =
-        DatumGetChar(heap_getattr(row, kDefState, RelationGetDescr(definitions), &isnull));
-    return current != static_cast<char>(state) &&
-           (state != TableState::Restored || current != static_cast<char>(TableState::Damaged));
+    return TableState(
+        DatumGetChar(heap_getattr(row, kDefState, RelationGetDescr(definitions), &isnull)));
 }
 
 } // namespace
 
+std::optional<TableState> RecordedState(Oid relid) {
+    CatalogScan scan("definition", "definition_pkey", F_OIDEQ, ObjectIdGetDatum(relid),
+                     AccessShareLock);
+    HeapTuple tuple = scan.Next();
+    std::optional<TableState> state;
+    if (tuple)
+        state = StateOf(scan.relation, tuple);
+    scan.End();
+    return state;
+}
+
 void SetState(Oid relid, TableState state) {
+    std::optional<TableState> before = RecordedState(relid);
+    // Who loads partitions of an index table at a time may say so at a time.
+    if (before && MayBecome(state, *before))
+        LockPart(relid, LockedPart::Build, ExclusiveLock);
     CatalogScan scan("definition", "definition_pkey", F_OIDEQ, ObjectIdGetDatum(relid),
                      RowExclusiveLock);
     HeapTuple tuple = scan.Next();
-    if (tuple && MayBecome(state, scan.relation, tuple)) {
+    if (tuple && MayBecome(state, StateOf(scan.relation, tuple))) {
         Datum values[kDefColumns] = {};
         bool nulls[kDefColumns] = {};
         bool replace[kDefColumns] = {};
@@ -328,6 +353,20 @@ bool IsNumberUsed(Oid base, int32 id) {
     return OidIsValid(ReadPartition(id, &owner)) || IsNumberRetired(base, id);
 }
 
+// Keeps apart those who take a number from the sequence and those who move it.
+LOCKTAG SequenceTag(Oid sequence) {
+    return PartTag(sequence, LockedPart::Numbers);
+}
+
+int32 NextNumber() {
+    Oid sequence = ExtensionRelation("partition_id_seq");
+    LOCKTAG tag = SequenceTag(sequence);
+    LockAcquire(&tag, ShareLock, false, false);
+    int32 id = static_cast<int32>(nextval_internal(sequence, false));
+    LockRelease(&tag, ShareLock, false);
+    return id;
+}
+
 struct GivenNumber {
     int32 id;
     Oid base;
@@ -352,8 +391,8 @@ int32 AddPartition(Oid base, Oid leaf) {
     Datum values[kPartColumns];
     bool nulls[kPartColumns] = {};
     int32 id;
-    do // a dump may bring numbers without the sequence
-        id = nextval_internal(ExtensionRelation("partition_id_seq"), false);
+    do // a dump may bring numbers past the trigger that has the sequence follow
+        id = NextNumber();
     while (IsNumberUsed(base, id));
     values[kPartId - 1] = Int32GetDatum(id);
     values[kPartBase - 1] = ObjectIdGetDatum(base);
@@ -442,6 +481,29 @@ void SkipNumbers() {
     Oid sequence = ExtensionRelation("partition_id_seq");
     for (uint64 i = pg_prng_uint64_range(&pg_global_prng_state, kLeast, kMost); i > 0; i--)
         nextval_internal(sequence, false);
+}
+
+void SkipLoadedNumber(int32 id) {
+    constexpr int32 kMostByOthers = PG_INT32_MAX / 2;
+    static constinit Oid known_sequence = InvalidOid;
+    static constinit int64 known_value = 0;
+    if (id <= 0 || (id > kMostByOthers && !superuser()))
+        ereport(ERROR, (errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
+                        errmsg("partition number %d is out of range", id)));
+    Oid sequence = ExtensionRelation("partition_id_seq");
+    if (sequence == known_sequence && id <= known_value)
+        return;
+    LOCKTAG tag = SequenceTag(sequence);
+    LockAcquire(&tag, ExclusiveLock, false, false);
+    known_value = nextval_internal(sequence, false);
+    if (known_value < id) {
+        OwnerContext owner = EnterOwner(RelationOwner(sequence));
+        DirectFunctionCall2(setval_oid, ObjectIdGetDatum(sequence), Int64GetDatum(id));
+        LeaveOwner(owner);
+        known_value = id;
+    }
+    known_sequence = sequence;
+    LockRelease(&tag, ExclusiveLock, false);
 }
 
 void RenumberPartition(Oid leaf) {

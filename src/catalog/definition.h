@@ -29,6 +29,7 @@ enum class TableState : char {
     Built = 'b',
     Restored = 'r', // its definition was restored: what it holds has not been looked at
     Damaged = 'd',  // what was restored cannot be right: nobody reads it, and writers leave it out
+    Missed = 'm',   // the same, because it may have missed changes: triggers were disabled
 };
 
 // An index table. Its live columns are, in order: the key, partition_id, the identity columns that
@@ -79,6 +80,8 @@ struct IndexTable {
     int partition_position() const { return key.count; }
     // Columns that make up an entry's place in the B-tree: key, partition_id, identity.
     int group_count() const { return column_count - include_count; }
+    // Whether it cannot be what it should be, until it is repaired.
+    bool is_unusable() const { return state == TableState::Damaged || state == TableState::Missed; }
     // Whether no other entry may have the key of one whose null columns are `null_mask`.
     bool forbids_others(uint32 null_mask) const {
         return options.is_unique &&
@@ -93,7 +96,7 @@ struct Base {
     int global_count;
     IndexTable **globals; // complete global indexes
     bool has_restored;    // some are in that state
-    bool has_damaged;     // likewise
+    bool has_unusable;    // some are unusable
     bool has_retired;     // entries of retired partition numbers may be stored
     int partition_count;  // of the first ones counted; see CountPartitions
     int counted_to;
@@ -206,9 +209,11 @@ void DeleteDefinition(Oid relid);
 // Adds a new column of the base table to the included columns of an index table. False, with
 // nothing done, where it is one already.
 bool AppendIncludedColumn(Oid relid, AttrNumber attno);
-// What is damaged does not become Restored: it has missed changes since. Those who load a dump, and
-// those who settle what it has brought, keep each other out by other locks than the base table's.
+// What is damaged, or has missed changes, does not become Restored, nor what is damaged Missed. No
+// lock on the base table is required: those who say so wait for each other.
 void SetState(Oid relid, TableState state);
+// As the catalog has it now; nothing where a relation is no index table.
+std::optional<TableState> RecordedState(Oid relid);
 // Records that this transaction wrote entries of rows that it did not: snapshots that do not see it
 // are not served by the index table.
 void RecordBuild(Oid relid);
@@ -241,6 +246,9 @@ void AtEOXactNumbers();
 // Leaves out some thousand numbers, as many as chance wants: those that are given next are hardly
 // the ones of a dump whose rows and entries may be loaded yet.
 void SkipNumbers();
+// A dump brings a number: none that are given from now on is as low. Its user may have any of a
+// table of his own; one that would not leave enough for others is refused with 22003.
+void SkipLoadedNumber(int32 id);
 // Waits for transactions that have truncated partitions of a base table. A query that reads every
 // partition waits for their locks, and takes its snapshot then; one that opens partitions as it
 // goes on would miss what those transactions have put in the place of the truncated rows.

@@ -8,6 +8,7 @@
 #include "catalog/key.h"
 #include "catalog/known_relations.h"
 #include "catalog/own_build.h"
+#include "catalog/own_triggers.h"
 #include "catalog/progress.h"
 #include "catalog/queue_table.h"
 #include "catalog/recomputation.h"

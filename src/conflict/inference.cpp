@@ -161,7 +161,7 @@ bool HasNativeArbiter(const OnConflictExpr *conflict, const Target &target) {
 // Whether conflicts with a key can be told before the row is there.
 bool MayArbitrate(const IndexTable *table) {
     return table->options.is_unique && table->key.multi_valued < 0 && !OidIsValid(table->log) &&
-           !table->on_servers && table->state != TableState::Damaged;
+           !table->on_servers && !table->is_unusable();
 }
 
 const IndexTable *FindArbiter(const OnConflictExpr *conflict, const Base *base,
@@ -191,6 +191,10 @@ const char *ExplainUnable(const IndexTable *table) {
         return psprintf("Index table \"%s\" is on servers: insert, and handle 23505.", name);
     if (OidIsValid(table->log))
         return psprintf("Index table \"%s\" is being built.", name);
+    if (table->state == TableState::Missed)
+        return psprintf("Index table \"%s\" may have missed changes: enable the triggers of its "
+                        "base table, or call index_table.repair().",
+                        name);
     return psprintf("Index table \"%s\" is damaged: call index_table.repair().", name);
 }
 

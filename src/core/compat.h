@@ -1326,8 +1326,9 @@ inline Oid CreateIndex(Relation table, const char *name, IndexInfo *info, List *
 #endif
 }
 
-// Makes an index that is part of a partitioned one, as the table's owner.
-inline Oid DefinePartOfIndex(Oid table, IndexStmt *statement, Oid parent) {
+// Makes an index for the owner of a table, who need not be allowed to create anything in its
+// schema. `parent`: the partitioned index that it is part of; InvalidOid: none.
+inline Oid DefineIndexForOwner(Oid table, IndexStmt *statement, Oid parent) {
 #if PG_VERSION_NUM >= 190000
     return DefineIndex(nullptr, table, statement, InvalidOid, parent, InvalidOid, -1, true, false,
                        true, false, true)

@@ -39,4 +39,19 @@ struct SystemScan {
     }
 };
 
+// Calls look() with a row of a catalog that has just been made or changed, which no snapshot sees
+// yet; false where there is none, or look() says so.
+template <typename Form, typename Look>
+bool LookAtNew(Oid catalog, Oid index, AttrNumber column, Oid object, Look look) {
+    Relation rel = table_open(catalog, AccessShareLock);
+    ScanKeyData key;
+    ScanKeyInit(&key, column, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(object));
+    SysScanDesc scan = systable_beginscan(rel, index, true, SnapshotSelf, 1, &key);
+    HeapTuple tuple = systable_getnext(scan);
+    bool found = HeapTupleIsValid(tuple) && look(reinterpret_cast<Form>(GETSTRUCT(tuple)));
+    systable_endscan(scan);
+    table_close(rel, AccessShareLock);
+    return found;
+}
+
 } // namespace index_table

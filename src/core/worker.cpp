@@ -12,6 +12,10 @@ void DescribeWorker(BackgroundWorker *worker, const char *function, const char *
     strlcpy(worker->bgw_type, name, sizeof(worker->bgw_type));
 }
 
+bool IsOwnWorker() {
+    return MyBgworkerEntry && strcmp(MyBgworkerEntry->bgw_library_name, "index_table") == 0;
+}
+
 void SleepInWorker(long milliseconds) {
     WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, milliseconds,
               PG_WAIT_EXTENSION);

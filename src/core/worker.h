@@ -9,6 +9,9 @@ namespace index_table {
 // the server may be written to.
 void DescribeWorker(BackgroundWorker *worker, const char *function, const char *name);
 
+// Whether this process is such a worker.
+bool IsOwnWorker();
+
 // Sets what matters to the extension, whatever the database, or the role, sets for others.
 void SetWorkerOptions();
 

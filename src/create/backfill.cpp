@@ -57,13 +57,26 @@ void Load(Relation base, const IndexTable *table, Oid leaf, Snapshot snapshot,
 
 } // namespace
 
+namespace {
+
+List *ListIndexes(Oid relid) {
+    Relation rel = table_open(relid, AccessShareLock);
+    List *indexes = list_copy(RelationGetIndexList(rel));
+    table_close(rel, NoLock);
+    return indexes;
+}
+
+} // namespace
+
 Oid CreateSearchIndex(const IndexTable *table) {
     Assert(IsInOwnerOf(table->relid));
+    List *before = ListIndexes(table->relid);
     IndexParts parts = MakeIndexParts(table);
     const char *name = ChooseRelationName(parts.name, nullptr, "idx", parts.schema, false);
     RunStatement(psprintf("CREATE INDEX %s ON %s (%s, %s)%s", quote_identifier(name), parts.target,
                           parts.key, parts.rest, parts.tablespace));
-    return get_relname_relid(name, parts.schema);
+    List *created = list_difference_oid(ListIndexes(table->relid), before); // by whatever name
+    return created != NIL ? linitial_oid(created) : InvalidOid;
 }
 
 void CreateIndexes(const IndexTable *table) {

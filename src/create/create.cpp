@@ -8,6 +8,7 @@
 #include "create/drop.h"
 #include "create/online.h"
 #include "create/server_tables.h"
+#include "create/trial.h"
 #include "deferred/public.h"
 #include "maintenance/public.h"
 #include "partitions/public.h"
@@ -314,6 +315,7 @@ Oid CreateStorage(Relation base, const CreateArguments &arguments, const IndexTa
          get_tablespace_oid(arguments.tablespace, false) != MyDatabaseTableSpace))
         appendStringInfo(&sql, " TABLESPACE %s", quote_identifier(arguments.tablespace));
     RunStatement(sql.data);
+    Oid relid = FindCreated(name, schema);
     for (int i = 0; i < arguments.partitions; i++) {
         char label[16];
         snprintf(label, sizeof(label), "p%d", i);
@@ -336,7 +338,7 @@ Oid CreateStorage(Relation base, const CreateArguments &arguments, const IndexTa
                      qualified, arguments.partitions, i, arguments.tablespace ? " TABLESPACE " : "",
                      arguments.tablespace ? quote_identifier(arguments.tablespace) : ""));
     }
-    return get_relname_relid(name, schema);
+    return relid;
 }
 
 // Before writers are locked out, who need not wait for shards, nor for connections to them. A
@@ -388,6 +390,7 @@ Oid Create(const CreateArguments &arguments, bool concurrently) {
     char persistence =
         leaves != NIL ? get_rel_persistence(linitial_oid(leaves)) : RELPERSISTENCE_PERMANENT;
     CheckLeaves(base, leaves, persistence);
+    RequireEnabled(arguments.base);
     if (arguments.servers != NIL && persistence != RELPERSISTENCE_PERMANENT)
         RaiseNotOnServers("follow an unlogged table",
                           "Use ALTER TABLE ... SET LOGGED, or leave servers out.");
@@ -432,6 +435,7 @@ Oid Create(const CreateArguments &arguments, bool concurrently) {
                                table->group_count() - 1, INDEX_MAX_KEYS - 1)));
     if (arguments.options.is_deferred)
         CheckMayDefer(table, leaves);
+    TryExpressions(base, table);
     // What is built concurrently learns of changes by the row trigger, or by queues of shards.
     if (concurrently)
         definition.options.is_deferred = false;
@@ -439,7 +443,7 @@ Oid Create(const CreateArguments &arguments, bool concurrently) {
         if (IsForeign(lfirst_oid(cell)))
             CheckShard(base, table, lfirst_oid(cell));
     Oid relid = CreateStorage(base, arguments, *table, name, schema, persistence);
-    RevokeDefaultPrivileges(relid);
+    SecureCreated(relid);
     CreateGuard(relid);
     table->relid = definition.relid = relid;
     Progress *progress = BeginProgress(arguments.base, relid, ShareRowExclusiveLock);
@@ -464,6 +468,7 @@ Oid Create(const CreateArguments &arguments, bool concurrently) {
     table = MakeIndexTable(base, *ReadDefinition(relid), TableState::Built);
     if (!concurrently)
         Backfill(base, table, progress);
+    SecureCreated(relid); // event triggers may have been asked of every statement
     InsertDefinition(definition, TableState::Built);
     RecordDependencies(table);
     EnsureConstraintName(relid);

@@ -46,10 +46,10 @@ void ForgetIndexTable(Oid index_table, Oid base) {
     foreach (cell, relations)
         if (!LockSoon(lfirst_oid(cell)))
             return;
-    DropTrigger(base, kRowTrigger);
+    DropRowTrigger(base);
     foreach (cell, relations) {
         DropTrigger(lfirst_oid(cell), kStatementTrigger);
-        DropTrigger(lfirst_oid(cell), kRowTrigger);
+        DropRowTrigger(lfirst_oid(cell));
         DropQueueTriggers(lfirst_oid(cell));
     }
 }

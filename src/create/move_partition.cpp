@@ -17,7 +17,7 @@ SQL_FUNCTION(index_table_move_partition) {
         ereport(ERROR, (errcode(ERRCODE_WRONG_OBJECT_TYPE),
                         errmsg("index table \"%s\" is not on servers", get_rel_name(table->relid)),
                         errhint("Create it with the argument servers.")));
-    if (table->state == TableState::Damaged)
+    if (table->is_unusable())
         CheckIsTrusted(table);
     LockRelationOid(table->relid, ExclusiveLock);
     if (!list_member_oid(find_inheritance_children(table->relid, ExclusiveLock), partition))

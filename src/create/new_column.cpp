@@ -116,7 +116,7 @@ void CopyNewColumn(Oid base_oid, const char *name) {
         if (!table || table->options.strategy != Strategy::Denormalized)
             continue;
         CheckIsComplete(table);
-        if (table->on_servers && table->state == TableState::Damaged)
+        if (table->on_servers && table->is_unusable())
             CheckIsTrusted(table);
         bool is_checked = !table->on_servers && compat::HasConstraints(att->atttypid);
         if (is_checked)
@@ -144,12 +144,15 @@ void CopyNewColumn(Oid base_oid, const char *name) {
         if (OidIsValid(att->attcollation))
             appendStringInfo(&sql, " COLLATE %s", generate_collation_name(att->attcollation));
         ExecuteUnguarded(psprintf("%s%s", sql.data, missing));
+        KeepOwner(relid, GetUserId());
         if (*missing)
             ExecuteUnguarded(psprintf("ALTER TABLE %s ALTER COLUMN %s DROP DEFAULT",
                                       QualifiedName(relid), quote_identifier(copy)));
+        KeepOwner(relid, GetUserId());
         table = FindIndexTable(relid);
         if (table->on_servers)
             AddServerColumn(table, copy, missing);
+        KeepOwner(relid, GetUserId());
         AtEOXact_GUC(true, level);
         RecordCopyDependency(table, table->include[table->include_count - 1]);
         // And those that rows of foreign tables have had all the time.

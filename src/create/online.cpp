@@ -174,6 +174,8 @@ void CreateProvisionalIndex(Oid relid) {
     Progress *progress = BeginProgress(table->base, relid, AccessShareLock);
     ReportPhase(progress, Phase::Indexing);
     Oid index = CreateSearchIndex(table);
+    if (!OidIsValid(index))
+        elog(ERROR, "the index of \"%s\" is gone", get_rel_name(relid));
     ObjectAddress self, log;
     ObjectAddressSet(self, RelationRelationId, index);
     ObjectAddressSet(log, RelationRelationId, table->log);
@@ -408,6 +410,17 @@ void Index(Oid relid) {
 
 // --- The end -----------------------------------------------------------------
 
+void CheckHasMissedNothing(const IndexTable *table) {
+    if (table->is_unusable())
+        ereport(ERROR,
+                (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                 errmsg("triggers of \"%s\" were disabled while index table \"%s\" was being "
+                        "built",
+                        get_rel_name(table->base), get_rel_name(table->relid)),
+                 errhint("CALL index_table.rebuild() begins anew, index_table.drop() gives "
+                         "it up.")));
+}
+
 // With writers locked out: what is left of the log, and the end of it. False where a partition came
 // meanwhile, which is to be loaded first, or somebody reads the log: writers must not wait for
 // that. `is_last`: then a key that repeats is an error.
@@ -415,6 +428,7 @@ bool Complete(Oid relid, Oid base, bool is_last) {
     FAULT_POINT("online.complete");
     LockOutWriters(base); // without a snapshot, for which others may wait
     const IndexTable *table = Reopen(relid);
+    CheckHasMissedNothing(table);
     Oid leaf;
     if (FindUnloaded(table, &leaf) != 0)
         return false;
@@ -472,7 +486,7 @@ Oid CreateLog(Oid index_table) {
     RunStatement(psprintf("CREATE %sTABLE %s (LIKE %s) USING heap",
                           persistence == RELPERSISTENCE_UNLOGGED ? "UNLOGGED " : "", qualified,
                           QualifiedName(index_table)));
-    Oid log = get_relname_relid(name, schema);
+    Oid log = FindCreated(name, schema);
     const char *column = "change";
     for (int i = 1; get_attnum(log, column) != InvalidAttrNumber; i++)
         column = psprintf("change%d", i);
@@ -483,8 +497,9 @@ Oid CreateLog(Oid index_table) {
     ObjectAddressSet(owner, RelationRelationId, index_table);
     recordDependencyOn(&self, &owner, DEPENDENCY_INTERNAL);
     CommandCounterIncrement();
-    RevokeDefaultPrivileges(log);
+    SecureCreated(log); // columns were added
     CreateGuard(log);
+    SecureCreated(log);
     return log;
 }
 
@@ -587,6 +602,7 @@ void BeginAnew(const IndexTable *table) {
     Oid relid = table->relid;
     RestoreTriggers(table->base);
     LockOutWriters(table->base);
+    RequireEnabled(table->base);
     LockRelationOid(relid, AccessExclusiveLock);
     Relation base = relation_open(table->base, NoLock);
     OwnerContext owner = EnterOwner(base->rd_rel->relowner);

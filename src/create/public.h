@@ -13,4 +13,5 @@
 #include "create/online_rows.h"
 #include "create/reload.h"
 #include "create/restored.h"
+#include "create/trial.h"
 #include "create/verify.h"

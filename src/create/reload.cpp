@@ -107,6 +107,7 @@ void ChangeTypes(Relation base, const IndexTable *table, bool is_empty) {
         ExecuteUnguarded(psprintf("ALTER TABLE %s ALTER COLUMN %s TYPE %s%s%s",
                                   QualifiedName(table->relid),
                                   quote_identifier(NameStr(stored.attname)), type, collate, value));
+        KeepOwner(table->relid, GetUserId());
     }
 }
 

@@ -372,18 +372,39 @@ int64 RepairEntries(Relation base, const IndexTable *table) {
     return problems;
 }
 
-int64 RepairWhole(const GlobalIndex &index) {
-    TimestampTz began = GetCurrentTimestamp();
+namespace {
+
+// All that have been entered were missing.
+int64 BuildWhole(Oid root) {
+    CheckCanBuild(root);
+    RebuildWholeIndex(root);
+    Relation tree = index_open(FindGlobalIndex(root)->tree, AccessShareLock);
+    int64 entries = static_cast<int64>(Max(tree->rd_rel->reltuples, 0));
+    index_close(tree, NoLock);
+    return entries;
+}
+
+// A part of it may have lost what tells which entries are its own, with or without any.
+int64 RebuildWhere(const GlobalIndex &index) {
     int64 problems = VerifyGlobal(index, nullptr);
-    if (problems > 0)
-        RepairGlobalIndex(index);
-    RecordWork(index.root, Work::Repair, began, problems);
+    if (problems > 0 || !IsBuilt(index.root))
+        RebuildWholeIndex(index.root);
+    return problems;
+}
+
+} // namespace
+
+int64 RepairWhole(Oid root) {
+    TimestampTz began = GetCurrentTimestamp();
+    std::optional<GlobalIndex> index = FindGlobalIndex(root);
+    int64 problems = index ? RebuildWhere(*index) : BuildWhole(root);
+    RecordWork(root, Work::Repair, began, problems);
     return problems;
 }
 
 int64 RepairIndexTable(const IndexTable *table) {
     TimestampTz began = GetCurrentTimestamp();
-    Assert(!OidIsValid(table->log) && compat::OwnsRelation(table->relid));
+    Assert(!OidIsValid(table->log));
     Oid relid = table->relid;
     RestoreTriggers(table->base);
     Relation base = relation_open(table->base, AccessShareLock);
@@ -417,6 +438,8 @@ int64 RepairIndexTable(const IndexTable *table) {
             RecordBuild(relid);
         }
     }
+    if (OidIsValid(FindDisabledFor(GetIndexTable(relid)))) // what is right now need not stay so
+        SetState(relid, TableState::Missed);
     LeaveOwner(owner);
     relation_close(base, NoLock);
     RecordWork(relid, Work::Repair, began, problems);
@@ -454,7 +477,7 @@ SQL_FUNCTION(index_table_verify) {
     EndProgress(progress);
     LeaveOwner(owner);
     WarnOfMissingCopies(table);
-    WarnOfDisabled(table->base);
+    WarnOfDisabled(GetIndexTable(table->relid));
     relation_close(base, NoLock);
     PG_RETURN_NULL();
 }
@@ -462,8 +485,8 @@ SQL_FUNCTION(index_table_verify) {
 SQL_FUNCTION(index_table_repair) {
     PreventCommandDuringRecovery("index_table.repair()");
     PreventCommandIfReadOnly("index_table.repair()");
-    if (std::optional<GlobalIndex> index = FindOwnGlobalIndex(PG_GETARG_OID(0)))
-        PG_RETURN_INT64(RepairWhole(*index));
+    if (IsOwnGlobalIndex(PG_GETARG_OID(0)))
+        PG_RETURN_INT64(RepairWhole(PG_GETARG_OID(0)));
     const IndexTable *table = LockIndexTable(GetOwnIndexTable(PG_GETARG_OID(0)), AccessShareLock);
     RefuseHypertable(table->base);
     CheckIsComplete(table);
@@ -471,6 +494,6 @@ SQL_FUNCTION(index_table_repair) {
     int64 problems = RepairIndexTable(table);
     table = GetIndexTable(relid);
     WarnOfMissingCopies(table);
-    WarnOfDisabled(table->base);
+    WarnOfDisabled(table);
     PG_RETURN_INT64(problems);
 }

@@ -21,9 +21,9 @@ int64 RepairIndexTable(const IndexTable *table);
 // the index table, which is complete.
 int64 VerifyLeaves(const IndexTable *table, List *leaves, List **damaged);
 
-// The same of a whole global index; what repair() does with one. They lock what they read. The
-// latter is for who owns it.
+// The same of a whole global index; what repair() does with one, which need not have a tree. They
+// lock what they read. The latter is for who owns it.
 int64 VerifyWhole(const GlobalIndex &index);
-int64 RepairWhole(const GlobalIndex &index);
+int64 RepairWhole(Oid root);
 
 } // namespace index_table

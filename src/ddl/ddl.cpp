@@ -26,6 +26,8 @@ struct PendingCommand {
     PendingChange *changes; // of columns
     List *captured;         // what PrepareOutboxChange() has noted
     Oid renamed;            // a relation
+    Oid enabled_on;         // a relation of which triggers are enabled
+    EnabledTriggers enabled;
 };
 
 constinit List *commands = nullptr; // innermost first; memory of the transaction
@@ -226,6 +228,7 @@ void FollowNewIndex(const IndexStmt *statement) {
     if (IsGlobal(statement)) {
         CheckOperatorClasses(relid);
         CompleteGlobalIndexes(relid, InvalidOid);
+        TryNewGlobalIndexes(relid);
     }
 }
 
@@ -282,7 +285,7 @@ void LockBeforeAlter(AlterTableStmt *statement) {
 
 // What is followed after a command that may change columns of a base table or rewrite it; null:
 // nothing.
-PendingChange *PrepareAlterOfBase(const AlterTableStmt *statement, const Base *base) {
+PendingChange *PrepareAlterOfBase(const AlterTableStmt *statement, const Base *base, Oid relid) {
     EnsureDependencies(base->relid);
     List *changed = NIL; // columns whose values may change
     const char *action = nullptr;
@@ -301,7 +304,7 @@ PendingChange *PrepareAlterOfBase(const AlterTableStmt *statement, const Base *b
             RaiseCannotFollow("make the table logged", base->tables[0]);
         if (command->subtype == AT_SetUnLogged)
             RaiseCannotFollow("make the table unlogged", base->tables[0]);
-        if (command->subtype == AT_DropConstraint)
+        if (command->subtype == AT_DropConstraint && relid == base->relid)
             RefuseOwnConstraint(base, command->name, "drop");
         if (command->subtype == AT_DropColumn)
             WaitBeforeDropColumn(base, command->name);
@@ -329,6 +332,7 @@ void AnnounceRewrite(Oid partition, const AlterTableStmt *statement) {
 }
 
 void PrepareAlterOf(Oid relid, AlterTableStmt *statement) {
+    EnabledTriggers enabled = PrepareTriggers(statement, relid);
     AnnounceRewrite(relid, statement);
     RefuseAlterOfOutboxTable(statement, relid);
     if (const IndexTable *table = FindIndexTable(RootOf(relid)))
@@ -337,9 +341,12 @@ void PrepareAlterOf(Oid relid, AlterTableStmt *statement) {
         RefuseNewQueue(statement, owner);
     PendingCommand pending = {.parsetree = reinterpret_cast<Node *>(statement)};
     if (const Base *base = FindBase(RootOf(relid)))
-        pending.changes = PrepareAlterOfBase(statement, base);
+        pending.changes = PrepareAlterOfBase(statement, base, relid);
     pending.captured = PrepareOutboxChange(statement, relid);
-    if (pending.changes || pending.captured != NIL)
+    if (enabled.of_index_tables || enabled.of_outbox)
+        pending.enabled_on = relid;
+    pending.enabled = enabled;
+    if (pending.changes || pending.captured != NIL || OidIsValid(pending.enabled_on))
         AddCommand(pending);
     RefuseNewOptions(statement, relid);
     MirrorNewTypes(statement, relid);
@@ -361,8 +368,10 @@ void FollowJoin(Oid partition) {
     if (root == partition)
         return;
     CheckNewPartition(root, partition);
-    if (IsBase(root))
-        JoinPartition(root, partition);
+    if (!IsBase(root))
+        return;
+    JoinPartition(root, partition);
+    OrderRowTriggers(partition);
 }
 
 // MERGE PARTITIONS and SPLIT PARTITION: the old partitions, which were dropped, have left as by
@@ -464,6 +473,14 @@ void FollowNewSchema(const AlterObjectSchemaStmt *statement) {
             ExecuteUnguarded(psprintf("ALTER TABLE %s SET SCHEMA %s",
                                       QualifiedName(lfirst_oid(cell)),
                                       quote_identifier(statement->newschema)));
+    KeepOwner(queue, RelationOwner(relid));
+}
+
+// A partition that has been detached: a partitioned table goes on with global indexes of its own.
+void LeaveGlobalIndexes(Oid detached) {
+    ReportLeaving(detached);
+    CompleteGlobalIndexes(detached, InvalidOid, Children::Former);
+    NoteLoneIndexes(detached);
 }
 
 // `captured`: what PrepareOutboxChange() has noted.
@@ -485,10 +502,7 @@ void FollowAlterOf(Oid relid, AlterTableStmt *statement, List *captured) {
         case AT_DetachPartition:
         case AT_DetachPartitionFinalize:
             FollowDetach(castNode(PartitionCmd, command->def)->name);
-            ReportLeaving(FindRelation(castNode(PartitionCmd, command->def)->name));
-            // A partitioned table goes on with global indexes of its own.
-            CompleteGlobalIndexes(FindRelation(castNode(PartitionCmd, command->def)->name),
-                                  InvalidOid, Children::Former);
+            LeaveGlobalIndexes(FindRelation(castNode(PartitionCmd, command->def)->name));
             break;
         case AT_AddColumn:
             if (IsBase(relid))
@@ -506,7 +520,6 @@ void FollowAlterOf(Oid relid, AlterTableStmt *statement, List *captured) {
             break;
         case AT_ChangeOwner:
             ChangeOwner(relid, command->newowner);
-            FollowOwnerOfTable(relid);
             break;
         default:
             FollowNewPartitions(command, relid);
@@ -515,19 +528,27 @@ void FollowAlterOf(Oid relid, AlterTableStmt *statement, List *captured) {
         }
     }
     CompleteGlobalIndexes(relid, attached);
+    WarnOfLoneIndexes(attached);
 }
 
 void FollowAlterTable(AlterTableStmt *statement) {
     List *captured = NIL;
+    List *pendings = NIL;
     // Entries have the old types until then.
     while (PendingCommand *pending = TakeCommand(reinterpret_cast<Node *>(statement))) {
         if (pending->changes)
             FollowColumnChange(pending->changes);
         captured = list_concat(captured, pending->captured);
+        pendings = lappend(pendings, pending);
     }
     ListCell *cell;
     foreach (cell, ListAltered(statement))
         FollowAlterOf(lfirst_oid(cell), statement, captured);
+    foreach (cell, pendings) {
+        const PendingCommand *pending = static_cast<PendingCommand *>(lfirst(cell));
+        if (OidIsValid(pending->enabled_on))
+            FollowEnabled(pending->enabled_on, pending->enabled);
+    }
 }
 
 void FollowCreate(CreateStmt *statement) {
@@ -545,6 +566,7 @@ void FollowCreate(CreateStmt *statement) {
         RefuseNewChild(statement->inhRelations);
         RefuseChildOfOutboxTable(statement->inhRelations);
         CompleteGlobalIndexes(relid, InvalidOid); // LIKE … INCLUDING INDEXES
+        WarnOfLoneIndexes(relid);
     }
     if (OidIsValid(relid))
         FollowForeignKeys(relid);
@@ -577,9 +599,15 @@ void FollowReplication(Node *parsetree) {
 }
 
 // CREATE INDEX in CREATE SCHEMA: nothing was told of it before.
-void FollowCreateIndex(const RangeVar *table, const char *schema) {
+void FollowCreateIndex(const IndexStmt *statement, const char *schema) {
+    const RangeVar *table = statement->relation;
     Oid namespace_oid = get_namespace_oid(table->schemaname ? table->schemaname : schema, true);
     Oid relid = get_relname_relid(table->relname, namespace_oid);
+    if (IsGlobal(statement)) {
+        Relation rel = relation_open(relid, AccessShareLock);
+        CheckLoneIndex(statement, rel);
+        relation_close(rel, NoLock);
+    }
     CheckOperatorClasses(relid);
     CompleteGlobalIndexes(relid, InvalidOid);
 }
@@ -589,7 +617,7 @@ void FollowCreateSchema(CreateSchemaStmt *statement) {
     ListCell *cell;
     foreach (cell, statement->schemaElts) {
         if (IsA(lfirst(cell), IndexStmt))
-            FollowCreateIndex(lfirst_node(IndexStmt, cell)->relation, statement->schemaname);
+            FollowCreateIndex(lfirst_node(IndexStmt, cell), statement->schemaname);
         if (!IsA(lfirst(cell), CreateStmt))
             continue;
         CreateStmt *create = static_cast<CreateStmt *>(lfirst(cell));
@@ -610,6 +638,8 @@ void Follow(Node *command) {
         FollowNewRule(reinterpret_cast<RuleStmt *>(command));
     else if (IsA(command, AlterTableStmt))
         FollowAlterTable(reinterpret_cast<AlterTableStmt *>(command));
+    else if (IsA(command, AlterTableMoveAllStmt))
+        FollowMoveAll(reinterpret_cast<AlterTableMoveAllStmt *>(command));
     else if (IsA(command, CreateTrigStmt))
         FollowNewTrigger(reinterpret_cast<CreateTrigStmt *>(command));
     else if (IsA(command, CreateStmt))
@@ -660,6 +690,8 @@ SQL_FUNCTION(index_table_on_ddl_start) {
         RefuseNewDefinition(reinterpret_cast<RuleStmt *>(event->parsetree));
     if (IsA(event->parsetree, AlterTableStmt))
         PrepareAlter(reinterpret_cast<AlterTableStmt *>(event->parsetree));
+    if (IsA(event->parsetree, AlterTableMoveAllStmt))
+        LockBeforeMoveAll(reinterpret_cast<AlterTableMoveAllStmt *>(event->parsetree));
     if (IsA(event->parsetree, IndexStmt) &&
         IsGlobal(reinterpret_cast<IndexStmt *>(event->parsetree)))
         PrepareGlobalIndex(reinterpret_cast<IndexStmt *>(event->parsetree));

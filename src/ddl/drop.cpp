@@ -5,6 +5,7 @@
 #include "create/public.h"
 #include "ddl/event.h"
 #include "ddl/replication.h"
+#include "ddl/triggers.h"
 #include "drain/public.h"
 #include "global/public.h"
 #include "maintenance/public.h"
@@ -143,7 +144,10 @@ void RememberDropOfTrigger(DropStmt *statement) {
     if (statement->removeType != OBJECT_TRIGGER)
         return;
     List *names = lfirst_node(List, list_head(statement->objects));
-    if (list_length(names) < 2 || strncmp(strVal(llast(names)), "index_table_", 12) != 0)
+    if (list_length(names) < 2)
+        return;
+    const char *name = strVal(llast(names));
+    if (strncmp(name, "index_table_", 12) != 0 && !IsRowTrigger(name))
         return;
     Oid relid =
         FindRelation(makeRangeVarFromNameList(list_copy_head(names, list_length(names) - 1)));
@@ -161,21 +165,73 @@ bool DropsConcurrently(const Node *statement) {
     return IsA(statement, DropStmt) && reinterpret_cast<const DropStmt *>(statement)->concurrent;
 }
 
-bool DropsExtension(DropStmt *statement) {
+constexpr char kExtension[] = "index_table";
+
+Oid OwnerOfExtension() {
+    SystemScan scan(ExtensionRelationId, ExtensionOidIndexId, Anum_pg_extension_oid,
+                    get_extension_oid(kExtension, true));
+    auto form = scan.Next<Form_pg_extension>();
+    Oid owner = form ? form->extowner : InvalidOid;
+    scan.End();
+    return owner;
+}
+
+// By DROP EXTENSION, by DROP SCHEMA, whose name is the same, or with all that its owner has.
+bool DropsExtension(const Node *command) {
+    if (IsA(command, DropOwnedStmt))
+        return list_member_oid(
+            roleSpecsToIds(reinterpret_cast<const DropOwnedStmt *>(command)->roles),
+            OwnerOfExtension());
+    const DropStmt *statement = reinterpret_cast<const DropStmt *>(command);
     if (statement->removeType != OBJECT_EXTENSION && statement->removeType != OBJECT_SCHEMA)
-        return false; // their names are the same
+        return false;
     ListCell *cell;
     foreach (cell, statement->objects)
-        if (strcmp(strVal(lfirst(cell)), "index_table") == 0)
+        if (strcmp(strVal(lfirst(cell)), kExtension) == 0)
             return true;
     return false;
 }
 
-void BecomeAllPlain() {
+// Foreign keys to a table; those of partitions are parts of these.
+List *ListReferencesTo(Oid table) {
+    List *constraints = NIL;
+    SystemScan scan(ConstraintRelationId);
+    while (auto form = scan.Next<Form_pg_constraint>())
+        if (form->contype == CONSTRAINT_FOREIGN && form->confrelid == table &&
+            !OidIsValid(form->conparentid))
+            constraints = lappend_oid(constraints, form->oid);
+    scan.End();
+    return constraints;
+}
+
+// Nothing keeps the keys up to date any more that foreign keys would be checked against.
+void DropReferencesTo(Oid index_table) {
+    ListCell *cell;
+    foreach (cell, ListReferencesTo(index_table)) {
+        ObjectAddress constraint;
+        ObjectAddressSet(constraint, ConstraintRelationId, lfirst_oid(cell));
+        ereport(NOTICE, (errmsg("drop cascades to %s", getObjectDescription(&constraint, false))));
+        performDeletion(&constraint, DROP_CASCADE, 0);
+    }
+}
+
+void BecomeAllPlain(bool drops_references) {
     ListCell *base, *cell;
     foreach (base, ListBases())
-        foreach (cell, ListIndexTables(lfirst_oid(base)))
+        foreach (cell, ListIndexTables(lfirst_oid(base))) {
+            if (drops_references)
+                DropReferencesTo(lfirst_oid(cell));
             BecomePlain(lfirst_oid(cell), lfirst_oid(base));
+        }
+}
+
+// Who may not drop it learns nothing, and locks nothing of others.
+void PrepareDropOfExtension(DropBehavior behavior) {
+    bool may_drop = has_privs_of_role(GetUserId(), OwnerOfExtension());
+    if (behavior == DROP_RESTRICT && may_drop)
+        RefuseLossOfQueues();
+    PublishAll();
+    BecomeAllPlain(behavior == DROP_CASCADE && may_drop);
 }
 
 // --- After ----------------------------------------------------------------------
@@ -289,9 +345,15 @@ void ForgetDroppedRelations(const Dropped &dropped) {
 // After DROP TRIGGER: a table without its guard may no longer be the extension's.
 void FollowDropOfTrigger(DropStmt *statement) {
     List *names = lfirst_node(List, list_head(statement->objects));
-    if (list_length(names) > 1 && strcmp(strVal(llast(names)), kGuard) == 0)
-        FollowReplicaIdentity(
-            FindRelation(makeRangeVarFromNameList(list_copy_head(names, list_length(names) - 1))));
+    if (list_length(names) < 2)
+        return;
+    const char *name = strVal(llast(names));
+    Oid relid =
+        FindRelation(makeRangeVarFromNameList(list_copy_head(names, list_length(names) - 1)));
+    if (strcmp(name, kGuard) == 0)
+        FollowReplicaIdentity(relid);
+    else if (OidIsValid(relid))
+        FollowDroppedTrigger(relid, name);
 }
 
 // Whether one of the indexes that this command has dropped may have been on a table. Nothing says
@@ -339,17 +401,16 @@ void PrepareDrop(Node *statement) {
         EnsureAllDependencies();
         RememberOutboxPartitions();
     }
-    if (!IsA(statement, DropStmt))
+    if (IsA(statement, DropOwnedStmt)) {
+        if (DropsExtension(statement))
+            PrepareDropOfExtension(reinterpret_cast<DropOwnedStmt *>(statement)->behavior);
         return;
+    }
     DropStmt *drop = reinterpret_cast<DropStmt *>(statement);
     PrepareDropOf(drop);
     RememberDropOfTrigger(drop);
-    if (DropsExtension(drop)) {
-        if (drop->behavior == DROP_RESTRICT && superuser()) // who may not drop it learns nothing
-            RefuseLossOfQueues();
-        PublishAll();
-        BecomeAllPlain();
-    }
+    if (DropsExtension(statement))
+        PrepareDropOfExtension(drop->behavior);
 }
 
 } // namespace index_table

@@ -289,7 +289,7 @@ void BeforeQueuing(Oid relid) {
         return;
     // It may become outdated while one is waited for; its memory stays.
     for (const IndexTable *table : std::span(base->tables, base->table_count)) {
-        if (!OidIsValid(table->queue) || table->state == TableState::Damaged)
+        if (!OidIsValid(table->queue) || table->is_unusable())
             continue;
         Lag *lag = GetLag(table->relid);
         if (!LagsTooFar(table, lag))

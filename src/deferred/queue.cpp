@@ -7,6 +7,23 @@
 namespace index_table {
 namespace {
 
+// What a queue has for a column of the identity.
+char *ArrayType(Relation base, const IndexTable *table, int i) {
+    Form_pg_attribute att =
+        TupleDescAttr(RelationGetDescr(base), table->identity[i].base_attno - 1);
+    if (!OidIsValid(get_array_type(att->atttypid)))
+        ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+                        errmsg("identity column \"%s\" of \"%s\" has type %s, of which there "
+                               "are no arrays",
+                               NameStr(att->attname), RelationGetRelationName(base),
+                               format_type_be(att->atttypid)),
+                        errhint("Use maintenance => 'immediate'.")));
+    const char *collate = OidIsValid(att->attcollation)
+                              ? psprintf(" COLLATE %s", generate_collation_name(att->attcollation))
+                              : "";
+    return psprintf("%s[]%s", QualifiedTypeName(QueuedType(att->atttypid)), collate);
+}
+
 char *ColumnList(const IndexTable *table) {
     StringInfoData sql;
     initStringInfo(&sql);
@@ -14,21 +31,8 @@ char *ColumnList(const IndexTable *table) {
         &sql, "part smallint NOT NULL, queued_at timestamptz NOT NULL, changes integer NOT NULL, "
               "keys bytea, error text, tries integer, retry_at timestamptz");
     Relation base = relation_open(table->base, AccessShareLock);
-    for (int i = 0; i < table->identity_count; i++) {
-        Form_pg_attribute att =
-            TupleDescAttr(RelationGetDescr(base), table->identity[i].base_attno - 1);
-        appendStringInfo(&sql, ", identity_%d %s[]", i + 1,
-                         QualifiedTypeName(QueuedType(att->atttypid)));
-        if (OidIsValid(att->attcollation))
-            appendStringInfo(&sql, " COLLATE %s", generate_collation_name(att->attcollation));
-        if (!OidIsValid(get_array_type(att->atttypid)))
-            ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-                            errmsg("identity column \"%s\" of \"%s\" has type %s, of which there "
-                                   "are no arrays",
-                                   NameStr(att->attname), RelationGetRelationName(base),
-                                   format_type_be(att->atttypid)),
-                            errhint("Use maintenance => 'immediate'.")));
-    }
+    for (int i = 0; i < table->identity_count; i++)
+        appendStringInfo(&sql, ", identity_%d %s", i + 1, ArrayType(base, table, i));
     relation_close(base, AccessShareLock);
     return sql.data;
 }
@@ -75,20 +79,21 @@ Oid CreateQueue(const IndexTable *table) {
     char *qualified = quote_qualified_identifier(get_namespace_name(schema), name);
     RunStatement(
         psprintf("CREATE TABLE %s (%s) PARTITION BY LIST (part)", qualified, ColumnList(table)));
+    Oid queue = FindCreated(name, schema);
     for (int i = 1; i <= kQueueParts; i++)
         // Packs of short identities stay where they are.
         RunStatement(psprintf("CREATE %sTABLE %s PARTITION OF %s FOR VALUES IN (%d) USING heap "
                               "WITH (toast_tuple_target = 8160)",
                               persistence, ChooseName(schema, name, psprintf("%d", i)), qualified,
                               i));
-    Oid queue = get_relname_relid(name, schema);
     ForgetEmptied(queue); // what had these numbers before may have been dropped unseen
     Attach(queue, table->relid);
     RunStatement(psprintf("COMMENT ON TABLE %s IS %s", qualified,
                           quote_literal_cstr("changed rows, for the deferred maintenance of an "
                                              "index table")));
-    RevokeDefaultPrivileges(queue);
+    SecureCreated(queue); // parts, too, before their guards are made
     CreateGuard(queue);
+    SecureCreated(queue);
     RequestDrainWorker();
     return queue;
 }
@@ -117,11 +122,39 @@ void EnsureQueue(const IndexTable *table) {
     SetMaintenance(table->relid, true, CreateQueue(table));
 }
 
+namespace {
+
+// Whether what is recorded as the queue of an index table is one, but for the types of its columns.
+bool HasQueueBefore(const IndexTable *table) {
+    return get_rel_relkind(table->queue) == RELKIND_PARTITIONED_TABLE &&
+           IsAttached(table->queue, table->relid) &&
+           get_attnum(table->queue, psprintf("identity_%d", table->identity_count)) ==
+               kPackIdentity - 1 + table->identity_count;
+}
+
+} // namespace
+
+// The queue is altered where there is one: whoever may alter the base table need not be allowed to
+// create another table in its schema.
 void RenewQueue(const IndexTable *table) {
     Assert(IsLocked(table->base, AccessExclusiveLock) && IsInOwnerOf(table->relid));
-    SetMaintenance(table->relid, true, InvalidOid);
-    DropQueue(table->relid, table->queue);
-    SetMaintenance(table->relid, true, CreateQueue(table));
+    if (!HasQueueBefore(table)) {
+        SetMaintenance(table->relid, true, InvalidOid);
+        DropQueue(table->relid, table->queue);
+        SetMaintenance(table->relid, true, CreateQueue(table));
+        return;
+    }
+    TruncateUnguarded(table->queue);
+    StringInfoData sql;
+    initStringInfo(&sql);
+    appendStringInfo(&sql, "ALTER TABLE %s ", QualifiedName(table->queue));
+    Relation base = relation_open(table->base, AccessShareLock);
+    for (int i = 0; i < table->identity_count; i++)
+        appendStringInfo(&sql, "%sALTER COLUMN identity_%d TYPE %s USING NULL", i ? ", " : "",
+                         i + 1, ArrayType(base, table, i));
+    relation_close(base, AccessShareLock);
+    ExecuteUnguarded(sql.data);
+    KeepOwner(table->queue, GetUserId()); // of an event trigger for ALTER TABLE
 }
 
 void ClearQueue(const IndexTable *table) {

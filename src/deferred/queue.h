@@ -17,9 +17,9 @@ void DropQueue(Oid index_table, Oid queue);
 // Gives an index table that a dump has brought without a queue that fits a new one. REQUIRES
 // ShareRowExclusiveLock on the base table; the caller is in EnterOwner().
 void EnsureQueue(const IndexTable *table);
-// Gives an index table that has one another queue, for columns that have other types by now.
-// REQUIRES AccessExclusiveLock on the base table, and that the index table has learned of all that
-// was queued, for snapshots that see this transaction (RecordBuild).
+// Empties the queue of an index table that has one, and gives its columns the types that those of
+// the base table have by now. REQUIRES AccessExclusiveLock on the base table, and that the index
+// table has learned of all that was queued, for snapshots that see this transaction (RecordBuild).
 void RenewQueue(const IndexTable *table);
 // Removes all that is queued. REQUIRES the same lock, and that the index table has learned of it.
 void ClearQueue(const IndexTable *table);

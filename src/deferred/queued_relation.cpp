@@ -60,7 +60,7 @@ const QueuedRelation *Load(Relation rel) {
         relation_close(base_rel, AccessShareLock);
     }
     for (const IndexTable *table : std::span(base->tables, base->table_count))
-        if (OidIsValid(table->queue) && table->state != TableState::Damaged)
+        if (OidIsValid(table->queue) && !table->is_unusable())
             Add(queued, table, map);
     Bitmapset *columns = CollectColumns(queued);
     queued->max_attno = Max(0, bms_prev_member(columns, -1));

@@ -225,6 +225,45 @@ const char *SweepIntentsOf(Oid leaf, bool wait, bool *is_busy) {
     return nullptr;
 }
 
+// Index tables of a base table with foreign partitions that a dump has brought without the number
+// of one: rows of it were to be read again, or were refused, when it was made. A list of OIDs.
+List *ListUnbelieved(Oid base_oid) {
+    List *tables = NIL;
+    const Base *base = compat::OwnsRelation(base_oid) && HasForeign(FindLeaves(base_oid, NoLock))
+                           ? FindBase(base_oid)
+                           : nullptr;
+    for (int i = 0; base && i < base->table_count; i++) {
+        const IndexTable *table = base->tables[i];
+        // Where entries are on servers, the database that was dumped may be writing to them.
+        if (table->state != TableState::Built && !table->on_servers && !OidIsValid(table->log) &&
+            !IsTrusted(table))
+            tables = lappend_oid(tables, table->relid);
+    }
+    return tables;
+}
+
+// While writers wait, each in a transaction of its own.
+void RepairUnbelieved(Oid wanted) {
+    MemoryContext caller = CurrentMemoryContext;
+    List *tables = NIL;
+    ListCell *cell;
+    foreach (cell, OidIsValid(wanted) ? list_make1_oid(wanted) : ListBases())
+        if (SearchSysCacheExists1(RELOID, ObjectIdGetDatum(lfirst_oid(cell))))
+            tables = list_concat(tables, ListUnbelieved(lfirst_oid(cell)));
+    foreach (cell, tables) {
+        Oid relid = lfirst_oid(cell);
+        const char *error = TryToApply([&] {
+            if (const IndexTable *table = FindIndexTable(relid))
+                RepairIndexTable(LockIndexTable(table, AccessShareLock));
+        });
+        if (error)
+            ereport(WARNING, (errmsg("cannot repair index table \"%s\": %s",
+                                     get_rel_name(relid) ? get_rel_name(relid) : "?", error)));
+        SPI_commit();
+        MemoryContextSwitchTo(caller);
+    }
+}
+
 } // namespace
 
 // In a transaction of ours, before anything is changed. Entries are written with the rights of the
@@ -366,12 +405,15 @@ SQL_FUNCTION(index_table_drain) {
     Oid base = InvalidOid;
     if (!PG_ARGISNULL(0))
         base = GetOwnIndexTable(PG_GETARG_OID(0))->base;
-    List *leaves = list_concat(ListDrainedLeaves(base), ListUnsettledLeaves(base));
-    List *queued = ListQueued(base);
+    MemoryContext memory = CurrentMemoryContext;
     if (SPI_connect_ext(SPI_OPT_NONATOMIC) != SPI_OK_CONNECT)
         elog(ERROR, "SPI_connect_ext failed");
+    MemoryContextSwitchTo(memory);
     // What a procedure has done before it calls this is deferred as long as it wanted.
     SPI_commit();
+    RepairUnbelieved(base);
+    List *leaves = list_concat(ListDrainedLeaves(base), ListUnsettledLeaves(base));
+    List *queued = ListQueued(base);
     ListCell *cell;
     foreach (cell, leaves)
         DrainLeaf(lfirst_oid(cell), true, true);

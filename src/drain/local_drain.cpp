@@ -679,10 +679,12 @@ bool IsQueued(Oid relid) {
            (OidIsValid(definition->queue) || !HasForeign(ListPartitions(definition->base)));
 }
 
-// Fills one that a dump has brought, while writers wait. Null, or an error.
+// Fills one that a dump has brought, or that has missed changes, while writers wait. Null, or an
+// error.
 const char *RepairRestored(Oid relid) {
     const IndexTable *table = FindIndexTable(relid);
-    if (!table || table->state != TableState::Damaged || OidIsValid(table->log))
+    if (!table || !table->is_unusable() || OidIsValid(table->log) ||
+        OidIsValid(FindDisabledFor(table)))
         return nullptr;
     return TryToApply(
         [&] { RepairIndexTable(LockIndexTable(FindIndexTable(relid), AccessShareLock)); });

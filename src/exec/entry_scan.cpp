@@ -224,7 +224,7 @@ EntryScan OpenScan(const IndexTable *table, const EntryCondition &condition, boo
     char *nulls = static_cast<char *>(palloc(condition.count + 1));
     for (int i = 0; i < condition.count; i++)
         nulls[i] = condition.nulls[i] ? 'n' : ' ';
-    EntryScan scan = {.table = table};
+    EntryScan scan = {.table = table, .snapshot = from_base ? nullptr : GetActiveSnapshot()};
     scan.portal = OpenBound(plan, condition.values, nulls);
     LeaveOwner(owner);
     return scan;
@@ -248,6 +248,21 @@ EntryScan BeginRecomputation(const IndexTable *table, bool backward, Oid order) 
     return OpenScan(table, {}, true, backward, order);
 }
 
+namespace {
+
+// Whether entries with a live number exist.
+bool IsShown(EntryScan *scan, int32 number, Oid leaf) {
+    if (!scan->snapshot || scan->table->state != TableState::Restored)
+        return true;
+    if (scan->rowful.Find(number) || scan->rowless.Find(number))
+        return scan->rowful.Find(number);
+    bool found = HasRowsFor(scan->table, leaf, scan->snapshot);
+    (found ? scan->rowful : scan->rowless).Add(number, scan, scan->portal->portalContext);
+    return found;
+}
+
+} // namespace
+
 HeapTuple NextEntry(EntryScan *scan) {
     for (;;) {
         if (!scan->batch || scan->next == scan->batch->numvals) {
@@ -267,7 +282,8 @@ HeapTuple NextEntry(EntryScan *scan) {
         bool isnull;
         int32 partition = DatumGetInt32(heap_getattr(entry, scan->table->partition_position() + 1,
                                                      scan->batch->tupdesc, &isnull));
-        if (!isnull && OidIsValid(FindPartition(scan->table->base, partition)))
+        Oid leaf = isnull ? InvalidOid : FindPartition(scan->table->base, partition);
+        if (OidIsValid(leaf) && IsShown(scan, partition, leaf))
             return entry;
         scan->entries_skipped++;
         CHECK_FOR_INTERRUPTS();
@@ -280,6 +296,8 @@ void EndEntryScan(EntryScan *scan) {
         counts->entries_read += scan->entries_read;
         counts->entries_skipped += scan->entries_skipped;
     }
+    scan->rowful.Destroy();
+    scan->rowless.Destroy();
     if (scan->batch)
         SPI_freetuptable(scan->batch);
     SPI_cursor_close(scan->portal);

@@ -38,7 +38,10 @@ struct EntryScan {
     Portal portal;
     SPITupleTable *batch;
     uint64 next;
-    bool is_lookup; // it is counted as one
+    bool is_lookup;    // it is counted as one
+    Snapshot snapshot; // under which stored entries are read; null: they come from the base table
+    NumberMap rowless; // partitions whose entries do not exist, see HasRowsFor
+    NumberMap rowful;  // the others that have come up
     uint64 entries_read;
     uint64 entries_skipped;
 };

@@ -2,6 +2,7 @@
 
 #include "core/public.h"
 #include "exec/attachment.h"
+#include "maintenance/public.h"
 
 namespace index_table {
 namespace {
@@ -147,7 +148,8 @@ bool IsReadable(LeafReader *reader, int32 partition_id) {
         Oid relid = FindReadable(reader, partition_id);
         if (OidIsValid(relid)) {
             LockRelationOid(relid, reader->lock);
-            leaf->is_readable = FindReadable(reader, partition_id) == relid;
+            leaf->is_readable = FindReadable(reader, partition_id) == relid &&
+                                HasRowsFor(reader->table, relid, reader->snapshot);
         }
         leaf->is_known = true;
     }

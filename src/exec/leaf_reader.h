@@ -53,8 +53,9 @@ void BeginLeafReader(LeafReader *reader, const IndexTable *table, Relation base,
 // Null where there is none.
 OpenLeaf *GetLeaf(LeafReader *reader, int32 partition_id);
 
-// Whether the snapshot may see rows of the partition with a number, which is locked with
-// AccessShareLock until the end of the transaction but not opened.
+// Whether entries of the partition with a number may be shown without its rows: the snapshot may
+// see rows of it. It is locked with AccessShareLock until the end of the transaction but not
+// opened.
 bool IsReadable(LeafReader *reader, int32 partition_id);
 
 // Begins to find the rows of a leaf that is no foreign table with an identity, whose values are in

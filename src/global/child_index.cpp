@@ -272,6 +272,10 @@ bool BelongsTo(Relation child, Relation storage) {
     return known->state.storage == RelationGetRelid(storage);
 }
 
+bool TakesEntries(Relation child, Relation storage) {
+    return BelongsTo(child, storage) || Know(child)->state.joins_later;
+}
+
 bool IsChildOfPartition(Relation child, Oid heap, Relation storage, uint32 number,
                         const Extent &extent) {
     const KnownChild *known = KnownOf(child);
@@ -427,24 +431,12 @@ Oid RootIndexOf(Relation child) {
     return root;
 }
 
-constexpr char kHowToBuild[] = "REINDEX INDEX builds it, after LOAD 'index_table'.";
-
 void RaiseNotBuilt(Relation child) {
     Oid root = RootIndexOf(child);
     ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
                     errmsg("global index \"%s\" is not built",
                            OidIsValid(root) ? get_rel_name(root) : RelationGetRelationName(child)),
-                    errhint("%s", kHowToBuild)));
-}
-
-void WarnOfNotBuilt(Oid root) {
-    Relation index = index_open(root, AccessShareLock);
-    bool is_new = index->rd_createSubid != InvalidSubTransactionId;
-    index_close(index, NoLock);
-    if (!is_new && get_index_isvalid(root) &&
-        !OidIsValid(get_relname_relid(StorageName(root).data, PG_TOAST_NAMESPACE)))
-        ereport(WARNING, (errmsg("global index \"%s\" is not built", get_rel_name(root)),
-                          errhint("%s", kHowToBuild)));
+                    errhint("REINDEX INDEX builds it.")));
 }
 
 namespace {

@@ -61,6 +61,9 @@ const ChildState *RefreshChildState(Relation child);
 bool BelongsTo(Relation child, Oid storage);
 // The same, without waiting for any lock.
 bool BelongsTo(Relation child, Relation storage);
+// Whether rows of the partition get entries when they are written: the child belongs to the
+// storage, or will with the first of them. Waits for no lock.
+bool TakesEntries(Relation child, Relation storage);
 // Whether an extent, as the map has it or had it, is the child's. Waits for no lock.
 bool HasExtent(Relation child, Relation storage, uint32 number, const Extent &extent);
 // Whether an index, of whatever kind, is that of the partition `heap`. The extent may be the
@@ -116,9 +119,6 @@ inline ChildState *StateOn(Page page) {
 
 // Raises 55000 for a child: its global index has no entries of it, or is not built at all.
 [[noreturn]] void RaiseNotBuilt(Relation child);
-// Warns of that, where it is so: PostgreSQL's own REINDEX of a root, where the library has not been
-// loaded before, gets no further than the children.
-void WarnOfNotBuilt(Oid root);
 
 // The child of a partition in the global index with a storage; InvalidOid: none. Raises 55000 where
 // there is one, whose file was put in the place of its own (as pg_repack does) without entries.

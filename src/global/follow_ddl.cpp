@@ -180,21 +180,6 @@ void RefuseReindexOfStorage(Oid relid) {
                             "indexes one by one.")));
 }
 
-// Calls look() with a row of a catalog that has just been made, which no snapshot sees yet; false
-// where there is none, or look() says so.
-template <typename Form, typename Look>
-bool LookAtNew(Oid catalog, Oid index, AttrNumber column, Oid object, Look look) {
-    Relation rel = table_open(catalog, AccessShareLock);
-    ScanKeyData key;
-    ScanKeyInit(&key, column, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(object));
-    SysScanDesc scan = systable_beginscan(rel, index, true, SnapshotSelf, 1, &key);
-    HeapTuple tuple = systable_getnext(scan);
-    bool found = HeapTupleIsValid(tuple) && look(reinterpret_cast<Form>(GETSTRUCT(tuple)));
-    systable_endscan(scan);
-    table_close(rel, AccessShareLock);
-    return found;
-}
-
 void RefuseWhileBuilt(Oid root) {
     if (IsBeingBuilt(root))
         ereport(ERROR, (errcode(ERRCODE_OBJECT_IN_USE),
@@ -297,7 +282,57 @@ void RefuseConcurrentRepack(const RangeVar *table) {
              errhint("Use REPACK without CONCURRENTLY.")));
 }
 
+// The roots that ALTER INDEX ALL IN TABLESPACE is about to move.
+List *ListMoved(const AlterTableMoveAllStmt *statement) {
+    Oid from = get_tablespace_oid(statement->orig_tablespacename, true);
+    List *owners = roleSpecsToIds(statement->roles);
+    List *moved = NIL;
+    ListCell *cell;
+    foreach (cell, ListGlobalRoots()) {
+        Oid root = lfirst_oid(cell);
+        Oid space = get_rel_tablespace(root);
+        if ((OidIsValid(space) ? space : MyDatabaseTableSpace) == from &&
+            (owners == NIL || list_member_oid(owners, RelationOwner(root))) &&
+            compat::OwnsRelation(root))
+            moved = lappend_oid(moved, root);
+    }
+    return moved;
+}
+
+void LockAtOnce(Oid relid) {
+    if (!ConditionalLockRelationOid(relid, ShareLock))
+        ereport(ERROR, (errcode(ERRCODE_OBJECT_IN_USE),
+                        errmsg("aborting because lock on relation \"%s.%s\" is not available",
+                               get_namespace_name(get_rel_namespace(relid)), get_rel_name(relid))));
+}
+
 } // namespace
+
+void LockBeforeMoveAll(const AlterTableMoveAllStmt *statement) {
+    if (statement->objtype != OBJECT_INDEX || !OidIsValid(GlobalMethod()))
+        return;
+    ListCell *cell, *table;
+    foreach (cell, ListMoved(statement)) {
+        Oid base = IndexGetRelation(lfirst_oid(cell), true);
+        if (!OidIsValid(base))
+            continue;
+        if (statement->nowait) {
+            LockAtOnce(base);
+            foreach (table, find_all_inheritors(base, NoLock, nullptr))
+                LockAtOnce(lfirst_oid(table));
+        }
+        LockIndexedTables(lfirst_oid(cell), ShareLock);
+    }
+}
+
+void FollowMoveAll(const AlterTableMoveAllStmt *statement) {
+    if (statement->objtype != OBJECT_INDEX || !OidIsValid(GlobalMethod()))
+        return;
+    ListCell *cell;
+    foreach (cell, ListGlobalRoots())
+        if (CheckRelationOidLockedByMe(lfirst_oid(cell), AccessExclusiveLock, true))
+            CompleteGlobalIndexes(lfirst_oid(cell), InvalidOid);
+}
 
 void CompleteGlobalIndexes(Oid relid, Oid attached, Children children) {
     if (!OidIsValid(relid) || !OidIsValid(GlobalMethod()))

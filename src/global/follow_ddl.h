@@ -25,6 +25,12 @@ bool ReindexGlobal(Node *command);
 // built, 23505 where a key that is to be unique repeats.
 void RebuildWholeIndex(Oid root);
 
+// ALTER INDEX ALL IN TABLESPACE … SET TABLESPACE, which leaves out what is in pg_toast: before it
+// the tables of the global indexes that it moves are locked, as their trees will need them after
+// it. Raises 55006 where it is not to wait.
+void LockBeforeMoveAll(const AlterTableMoveAllStmt *statement);
+void FollowMoveAll(const AlterTableMoveAllStmt *statement);
+
 // When a relation is made: raises 0A000 where it is a copy of a child, as REINDEX CONCURRENTLY
 // makes it. Of SCHEMA and DATABASE, and where the library has not been loaded before, nothing is
 // told earlier; later the copy would stay.

@@ -13,6 +13,7 @@
 #include "global/storage.h"
 #include "global/sweep.h"
 #include "global/tree_info.h"
+#include "global/unbuilt.h"
 
 namespace index_table {
 namespace {
@@ -251,6 +252,11 @@ void ReportFormerRows(const Target &target) {
         ReportStale(target.storage, compat::CountLiveRows(target.heap));
 }
 
+// Whether this is REINDEX, of whatever: not what gives the partition a new file, nor a new index.
+bool IsReindexed(Relation heap, Relation child) {
+    return !compat::HasNewFile(heap) && child->rd_createSubid == InvalidSubTransactionId;
+}
+
 // A partition that is created or attached, TRUNCATE, REINDEX, VACUUM FULL, CLUSTER. While the
 // global index itself is made, children have nothing to join yet, or are joined by their rows
 // later. Where rows are not looked at, what is known of their number stays.
@@ -266,8 +272,12 @@ IndexBuildResult *Build(Relation heap, Relation child, IndexInfo *info) {
     if (!OidIsValid(root))
         RefuseTimescale(RelationGetRelid(heap));
     std::optional<GlobalIndex> index = OidIsValid(root) ? FindGlobalIndex(root) : std::nullopt;
-    if (!index && OidIsValid(root))
-        WarnOfNotBuilt(root);
+    if (!index && OidIsValid(root) && LacksTree(root)) {
+        if (IsReindexed(heap, child))
+            BuildBeforeCommit(root);
+        else
+            WarnOfNotBuilt(root);
+    }
     if (!index) { // the rows have not been counted: what statistics say of them stays
         result->heap_tuples = result->index_tuples = -1;
         return result;

@@ -2,6 +2,7 @@
 
 #include "core/public.h"
 #include "global/global_index.h"
+#include "global/lone_index.h"
 #include "global/operator_classes.h"
 #include "global/options.h"
 
@@ -14,22 +15,6 @@ namespace {
              errmsg("access method \"global\" does not support %s", what), errhint("%s", hint)));
 }
 
-// What is no truth value PostgreSQL refuses later.
-bool IsTrue(DefElem *option) {
-    bool value = true;
-    return !option->arg || (parse_bool(defGetString(option), &value) && value);
-}
-
-bool IsSaid(List *options, const char *name) {
-    ListCell *cell;
-    foreach (cell, options) {
-        DefElem *option = lfirst_node(DefElem, cell);
-        if (strcmp(option->defname, name) == 0)
-            return IsTrue(option);
-    }
-    return false;
-}
-
 // What the words say, whatever table they are about.
 void RefuseForm(const IndexStmt *statement) {
     if (statement->unique)
@@ -39,7 +24,7 @@ void RefuseForm(const IndexStmt *statement) {
         RaiseUnsupported("CREATE INDEX CONCURRENTLY where its library is not loaded",
                          "LOAD 'index_table' first, or CALL "
                          "index_table.create_index_concurrently('CREATE INDEX ...').");
-    if (statement->nulls_not_distinct && !IsSaid(statement->options, "unique"))
+    if (statement->nulls_not_distinct && !SaysUnique(statement->options))
         ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
                         errmsg("NULLS NOT DISTINCT is for unique indexes"),
                         errhint("Use CREATE INDEX ... USING global (...) NULLS NOT DISTINCT WITH "
@@ -47,7 +32,7 @@ void RefuseForm(const IndexStmt *statement) {
 }
 
 TreeForm FormOf(const IndexStmt *statement) {
-    TreeForm form = {.is_unique = IsSaid(statement->options, "unique"),
+    TreeForm form = {.is_unique = SaysUnique(statement->options),
                      .has_included = statement->indexIncludingParams != NIL,
                      .key_count = list_length(statement->indexParams)};
     ListCell *cell;
@@ -90,17 +75,6 @@ void RefuseTable(Relation base) {
         RaiseForeign(RelationGetRelid(base), foreign);
 }
 
-// No error: a partition's index stays when it is detached, and must be restored as it was.
-void WarnOfPlainTable(Relation base) {
-    if (base->rd_rel->relkind != RELKIND_RELATION || base->rd_rel->relispartition)
-        return;
-    ereport(
-        WARNING,
-        (errmsg("a global index on \"%s\" holds nothing", RelationGetRelationName(base)),
-         errdetail("It is of use once it belongs to that of a table of which this is a partition."),
-         errhint("Use access method \"btree\" for a table that is not partitioned.")));
-}
-
 // The command looks the name up again: it must find the same table, whatever others create.
 void NameTable(IndexStmt *statement, Relation base) {
     MemoryContext caller = MemoryContextSwitchTo(GetMemoryChunkContext(statement));
@@ -130,7 +104,7 @@ void PrepareGlobalIndex(IndexStmt *statement) {
     Relation base = relation_open(relid, NoLock);
     RefuseTable(base);
     NameTable(statement, base);
-    WarnOfPlainTable(base);
+    CheckLoneIndex(statement, base);
     MirrorOperatorClasses(statement, base, method);
     relation_close(base, NoLock);
 }

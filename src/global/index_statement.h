@@ -7,7 +7,8 @@ namespace index_table {
 
 bool IsGlobal(const IndexStmt *statement);
 
-// Raises 0A000 for forms that a global index cannot have; then mirrors operator classes
+// Raises 0A000 for forms that a global index cannot have, and for a unique one that would stand
+// alone (lone_index.h); then mirrors operator classes
 // (operator_classes.h), and names them in the statement. Locks the table as the command will,
 // after the same checks of ownership. REQUIRES: IsGlobal().
 void PrepareGlobalIndex(IndexStmt *statement);

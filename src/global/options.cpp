@@ -15,6 +15,7 @@ struct StoredOptions {
     bool visible;
 };
 
+constexpr const char *kUnique = "unique";
 constexpr const char *kMethod = "method";
 constexpr const char *kDefaultMethod = "btree";
 constexpr const char *kVisible = "visible";
@@ -29,7 +30,7 @@ constinit relopt_enum_elt_def vacuum_values[] = {{"lazy", static_cast<int>(Globa
                                                  {nullptr, 0}};
 
 constexpr relopt_parse_elt kElements[] = {
-    {"unique", RELOPT_TYPE_BOOL, offsetof(StoredOptions, unique)},
+    {kUnique, RELOPT_TYPE_BOOL, offsetof(StoredOptions, unique)},
     {kMethod, RELOPT_TYPE_STRING, offsetof(StoredOptions, method)},
     {"vacuum", RELOPT_TYPE_ENUM, offsetof(StoredOptions, vacuum)},
     {kVisible, RELOPT_TYPE_BOOL, offsetof(StoredOptions, visible)}};
@@ -64,6 +65,12 @@ void CheckMethod(const char *value) {
         FindTreeMethod(value);
 }
 
+// What is no truth value PostgreSQL refuses later.
+bool IsTrue(DefElem *option) {
+    bool value = true;
+    return !option->arg || (parse_bool(defGetString(option), &value) && value);
+}
+
 [[noreturn]] void RaiseNoTree(const char *method, const char *detail) {
     ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
                     errmsg("global indexes of method \"%s\" are not supported", method),
@@ -81,7 +88,7 @@ void CheckMethod(const char *value) {
 
 void InitializeGlobalOptions() {
     kind = add_reloption_kind();
-    add_bool_reloption(kind, "unique", "Keeps the key unique over all partitions", kDefaults.unique,
+    add_bool_reloption(kind, kUnique, "Keeps the key unique over all partitions", kDefaults.unique,
                        AccessExclusiveLock);
     add_string_reloption(kind, kMethod, "Access method of the index over all partitions",
                          kDefaultMethod, CheckMethod, AccessExclusiveLock);
@@ -176,6 +183,16 @@ void CheckTreeForm(const TreeForm &form, Oid method) {
         RaiseLacking(method, "ASC/DESC options");
     if (form.places_nulls && !routine->amcanorder)
         RaiseLacking(method, "NULLS FIRST/LAST options");
+}
+
+bool SaysUnique(List *options) {
+    ListCell *cell;
+    foreach (cell, options) {
+        DefElem *option = lfirst_node(DefElem, cell);
+        if (strcmp(option->defname, kUnique) == 0)
+            return IsTrue(option);
+    }
+    return false;
 }
 
 const char *TreeMethodName(List *options) {

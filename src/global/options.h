@@ -40,6 +40,9 @@ Oid FindTreeMethod(const char *name);
 // Its name in the options of a statement; that of the default where they do not say.
 const char *TreeMethodName(List *options);
 
+// Whether options, as a statement or pg_class has them, say that the key is unique.
+bool SaysUnique(List *options);
+
 // What a tree has to have. Raises 0A000 for what its method has not.
 struct TreeForm {
     bool is_unique;

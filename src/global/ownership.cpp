@@ -2,27 +2,40 @@
 
 #include "core/public.h"
 #include "global/global_index.h"
+#include "global/operator_classes.h"
 #include "global/storage.h"
 
 namespace index_table {
+
+namespace {
+
+void GiveStorage(Oid storage, Oid owner) {
+    if (RelationOwner(storage) != owner)
+        ATExecChangeOwner(storage, owner, true, AccessExclusiveLock);
+}
+
+} // namespace
 
 void FollowOwner(Oid root) {
     std::optional<GlobalIndex> index = FindGlobalIndex(root);
     if (!index)
         return;
-    Oid owner = RelationOwner(root);
-    if (RelationOwner(index->storage) == owner)
-        return;
-    ATExecChangeOwner(index->storage, owner, true, AccessExclusiveLock);
+    GiveStorage(index->storage, RelationOwner(root));
     CommandCounterIncrement();
 }
 
-void FollowOwnerOfTable(Oid relid) {
-    Relation base = relation_open(relid, AccessShareLock);
-    ListCell *cell;
-    foreach (cell, ListGlobalTrees(base))
-        FollowOwner(lfirst_oid(cell));
-    relation_close(base, NoLock);
+void FollowNewOwner(Oid relid) {
+    if (get_rel_relkind(relid) != RELKIND_PARTITIONED_INDEX || !IsGlobalIndex(relid))
+        return;
+    std::optional<GlobalIndex> index = FindGlobalIndex(relid);
+    Oid owner = InvalidOid;
+    LookAtNew<Form_pg_class>(RelationRelationId, ClassOidIndexId, Anum_pg_class_oid, relid,
+                             [&](Form_pg_class form) {
+                                 owner = form->relowner;
+                                 return true;
+                             });
+    if (index && OidIsValid(owner))
+        GiveStorage(index->storage, owner);
 }
 
 void CheckOwner(Relation storage) {

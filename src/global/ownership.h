@@ -9,10 +9,12 @@ namespace index_table {
 
 // Gives storage and tree of a root to the owner of the root, if they are another's.
 void FollowOwner(Oid root);
-// The same for all roots of a table, after ALTER TABLE … OWNER TO.
-void FollowOwnerOfTable(Oid base);
+// The same when a relation is altered, if it is a root, by ALTER TABLE … OWNER TO or by REASSIGN
+// OWNED, of which event triggers are told nothing: PostgreSQL opens each index whose owner it
+// changes, and that loads the library.
+void FollowNewOwner(Oid relid);
 
-// Raises 55000 where the storage is another's than the root: nothing tells of REASSIGN OWNED.
+// Raises 55000 where the storage is another's than the root, as earlier releases have left it.
 void CheckOwner(Relation storage);
 
 } // namespace index_table

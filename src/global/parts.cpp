@@ -72,7 +72,7 @@ Oid MakePart(Oid table_oid, Oid parent) {
     Oid part = InvalidOid;
     LeaveRowsOut(table_oid);
     PG_TRY();
-    { part = compat::DefinePartOfIndex(table_oid, statement, parent); }
+    { part = compat::DefineIndexForOwner(table_oid, statement, parent); }
     PG_FINALLY();
     { LeaveRowsOut(InvalidOid); }
     PG_END_TRY();

@@ -56,9 +56,9 @@ struct ReadEntry {
 struct Batch {
     MemoryContext memory;
     ReadEntry *entries;
-    uint32 *order; // by address
     uint32 count;
-    uint32 capacity;
+    uint32 capacity; // grows with what there is
+    uint32 most;
     Size size; // of tuples
     Size limit;
     int64 last_row; // that has the last key; 0: none has
@@ -347,13 +347,15 @@ void ReportRepeated(Verification *state, Batch *batch) {
 // In the order of addresses, so that pages of partitions are read once.
 void LookAtBatch(Verification *state, Batch *batch) {
     FAULT_POINT("verify.look_at_batch");
+    auto *order = static_cast<uint32 *>(
+        MemoryContextAlloc(batch->memory, sizeof(uint32) * Max(batch->count, 1)));
     for (uint32 i = 0; i < batch->count; i++)
-        batch->order[i] = i;
-    std::sort(batch->order, batch->order + batch->count, [&](uint32 a, uint32 b) {
+        order[i] = i;
+    std::sort(order, order + batch->count, [&](uint32 a, uint32 b) {
         return ItemPointerCompare(&batch->entries[a].address, &batch->entries[b].address) < 0;
     });
     for (uint32 i = 0; i < batch->count; i++) {
-        LookAtEntry(state, &batch->entries[batch->order[i]]);
+        LookAtEntry(state, &batch->entries[order[i]]);
         CountRead(state);
     }
     if (state->is_unique)
@@ -376,20 +378,32 @@ bool HasOtherKey(Verification *state, IndexTuple before, IndexTuple now) {
     return other;
 }
 
+constexpr uint32 kFirstCapacity = 1024;
+
 Batch MakeBatch() {
     Batch batch = {};
     batch.memory =
         AllocSetContextCreate(CurrentMemoryContext, "index_table entries", ALLOCSET_DEFAULT_SIZES);
     batch.limit = static_cast<Size>(maintenance_work_mem) * 1024 / 4;
-    batch.capacity =
+    batch.most =
         static_cast<uint32>(Min(batch.limit, MaxAllocSize) / (sizeof(ReadEntry) + sizeof(uint32)));
+    batch.capacity = Min(kFirstCapacity, batch.most);
     batch.entries = palloc_array(ReadEntry, batch.capacity);
-    batch.order = palloc_array(uint32, batch.capacity);
     return batch;
 }
 
+// The place of the next, which is counted by the caller.
+ReadEntry *NextEntry(Batch *batch) {
+    if (batch->count == batch->capacity) {
+        batch->capacity = Min(batch->capacity * 2, batch->most);
+        batch->entries =
+            static_cast<ReadEntry *>(repalloc(batch->entries, sizeof(ReadEntry) * batch->capacity));
+    }
+    return &batch->entries[batch->count];
+}
+
 void LookAtBatchIfFull(Verification *state, Batch *batch, IndexTuple *before) {
-    if (batch->count < batch->capacity && batch->size < batch->limit)
+    if (batch->count < batch->most && batch->size < batch->limit)
         return;
     const ReadEntry &last = batch->entries[batch->count - 1];
     if (*before)
@@ -405,7 +419,7 @@ void ScanEntries(Verification *state, Batch *batch) {
     index_rescan(scan, nullptr, 0, nullptr, 0);
     while (ItemPointer address = index_getnext_tid(scan, ForwardScanDirection)) {
         CHECK_FOR_INTERRUPTS();
-        ReadEntry *entry = &batch->entries[batch->count];
+        ReadEntry *entry = NextEntry(batch);
         *entry = {.address = *address};
         if (state->has_keys) {
             MemoryContext caller = MemoryContextSwitchTo(batch->memory);
@@ -461,7 +475,8 @@ void CollectEntries(Verification *state, Batch *batch) {
         if (code == last)
             continue;
         last = code;
-        ReadEntry *entry = &batch->entries[batch->count++];
+        ReadEntry *entry = NextEntry(batch);
+        batch->count++;
         *entry = {};
         ItemPointerSet(&entry->address, static_cast<BlockNumber>(code >> 16),
                        static_cast<OffsetNumber>(code));
@@ -478,7 +493,6 @@ void LookAtEntries(Verification *state) {
         CollectEntries(state, &batch);
     LookAtBatch(state, &batch);
     pfree(batch.entries);
-    pfree(batch.order);
     MemoryContextDelete(batch.memory);
 }
 
@@ -642,10 +656,10 @@ void DescribeTree(Verification *state) {
 
 } // namespace
 
-std::optional<GlobalIndex> FindOwnGlobalIndex(Oid relid) {
+bool IsOwnGlobalIndex(Oid relid) {
     Oid method = GlobalMethod();
     if (!OidIsValid(method) || AccessMethodOf(relid) != method)
-        return std::nullopt;
+        return false;
     const char *name = get_rel_name(relid);
     if (get_rel_relispartition(relid)) {
         Relation child = relation_open(relid, AccessShareLock);
@@ -658,16 +672,36 @@ std::optional<GlobalIndex> FindOwnGlobalIndex(Oid relid) {
     }
     if (!compat::OwnsRelation(relid))
         aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_INDEX, name);
+    return true;
+}
+
+namespace {
+
+[[noreturn]] void RaiseNoTree(Oid relid) {
+    ereport(ERROR,
+            (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+             errmsg("global index \"%s\" is not built", get_rel_name(relid)),
+             get_index_isvalid(relid)
+                 ? errhint("REINDEX INDEX builds it, if it is that of a partitioned table.")
+                 : errhint("Partitions lack their parts of it: ALTER INDEX ... ATTACH PARTITION "
+                           "adds them. Or drop it, and create another.")));
+}
+
+} // namespace
+
+std::optional<GlobalIndex> FindOwnGlobalIndex(Oid relid) {
+    if (!IsOwnGlobalIndex(relid))
+        return std::nullopt;
     std::optional<GlobalIndex> index = FindGlobalIndex(relid);
     if (!index)
-        ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-                        errmsg("global index \"%s\" is not built", name),
-                        get_index_isvalid(relid)
-                            ? errhint("REINDEX INDEX builds it, if it is that of a partitioned "
-                                      "table.")
-                            : errhint("Partitions lack their parts of it: ALTER INDEX ... ATTACH "
-                                      "PARTITION adds them. Or drop it, and create another.")));
+        RaiseNoTree(relid);
     return index;
+}
+
+void CheckCanBuild(Oid relid) {
+    if (!FindGlobalIndex(relid) &&
+        (get_rel_relkind(relid) != RELKIND_PARTITIONED_INDEX || !get_index_isvalid(relid)))
+        RaiseNoTree(relid);
 }
 
 int64 EstimateRows(const GlobalIndex &index) {
@@ -715,10 +749,6 @@ void VerifyGlobalIndex(const GlobalIndex &index, const VerifyCalls &calls) {
     relation_close(state.storage, NoLock);
     MemoryContextSwitchTo(caller);
     MemoryContextDelete(memory);
-}
-
-void RepairGlobalIndex(const GlobalIndex &index) {
-    RebuildWholeIndex(index.root);
 }
 
 } // namespace index_table

@@ -10,9 +10,14 @@
 
 namespace index_table {
 
-// What verify() and repair() are called with, if it is a global index. Raises 42809 for parts of
-// one, 55000 where it is not built, 42501 for who does not own it.
+// Whether what verify() and repair() are called with is a global index. Raises 42809 for parts of
+// one, 42501 for who does not own it.
+bool IsOwnGlobalIndex(Oid relid);
+// The same; raises 55000 where it has no tree.
 std::optional<GlobalIndex> FindOwnGlobalIndex(Oid relid);
+// Raises 55000 where repair() cannot build an index: it is valid and of a partitioned table, or has
+// a tree.
+void CheckCanBuild(Oid relid);
 
 struct GlobalProblem {
     const char *kind;
@@ -35,9 +40,6 @@ struct VerifyCalls {
 // for them (ShareUpdateExclusiveLock of the storage); 0A000 on standbys, 55006 while a query of the
 // session scans the tree. Of these it is not told whether an entry has the right key.
 void VerifyGlobalIndex(const GlobalIndex &index, const VerifyCalls &calls);
-
-// Makes the tree anew, as REINDEX INDEX does: writers wait.
-void RepairGlobalIndex(const GlobalIndex &index);
 
 // About how many rows it will read.
 int64 EstimateRows(const GlobalIndex &index);

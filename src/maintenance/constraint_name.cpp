@@ -13,7 +13,7 @@ Oid FindConstraint(Oid base, Oid index_table) {
                     Anum_pg_constraint_conrelid, base);
     Oid found = InvalidOid;
     while (auto form = scan.Next<Form_pg_constraint>())
-        if (form->contype == CONSTRAINT_TRIGGER && IndexTableOfConstraint(form->oid) == index_table)
+        if (IndexTableOfConstraint(form->oid) == index_table)
             found = form->oid;
     scan.End();
     return found;
@@ -68,11 +68,20 @@ void RemoveConstraintName(Oid relid) {
 }
 
 Oid IndexTableOfConstraint(Oid constraint) {
+    HeapTuple tuple = SearchSysCache1(CONSTROID, ObjectIdGetDatum(constraint));
+    if (!HeapTupleIsValid(tuple))
+        return InvalidOid;
+    Form_pg_constraint form = reinterpret_cast<Form_pg_constraint>(GETSTRUCT(tuple));
+    bool is_name = form->contype == CONSTRAINT_TRIGGER;
+    Oid base = form->conrelid;
+    ReleaseSysCache(tuple);
     Oid found = InvalidOid;
+    if (!is_name) // foreign keys depend on index tables, too, on those that they refer to
+        return found;
     ForEachDependency(ConstraintRelationId, constraint, AccessShareLock,
                       [&](Relation, HeapTuple, Form_pg_depend form) {
                           if (form->refclassid == RelationRelationId &&
-                              OidIsValid(RecordedBase(form->refobjid)))
+                              RecordedBase(form->refobjid) == base)
                               found = form->refobjid;
                       });
     return found;

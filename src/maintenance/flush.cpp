@@ -17,7 +17,9 @@ namespace index_table {
 namespace {
 
 using Function = void (*)();
-constinit Function before_commit = nullptr;
+constexpr int kMaxBeforeCommit = 2;
+constinit Function before_commit[kMaxBeforeCommit] = {};
+constinit int before_commit_count = 0;
 
 // Constraints may be violated by entries of truncated, detached or dropped partitions.
 bool MayMeetDeadEntries(const IndexTable *table) {
@@ -304,14 +306,15 @@ void AfterUtility(const UtilityStatement *running) {
 }
 
 void CallBeforeCommit(void (*function)()) {
-    before_commit = function;
+    Assert(before_commit_count < kMaxBeforeCommit);
+    before_commit[before_commit_count++] = function;
 }
 
 // By now PostgreSQL has fired what was deferred, for the last time: not what this flush may defer.
 void FlushBeforeCommit() {
     Assert(GetCurrentTransactionNestLevel() == 1);
-    if (before_commit)
-        before_commit();
+    for (Function function : std::span(before_commit, before_commit_count))
+        function();
     while (HasChanges() || HasRechecks()) {
         Flush(true, true);
         AfterTriggerFireDeferred();

@@ -16,7 +16,7 @@ void FlushAllChanges();
 
 // Carries out everything that is captured, and what that defers. Raises what writing raises.
 void FlushBeforeCommit();
-// What another folder has to do before that; its errors abort the transaction.
+// What other folders have to do before that; their errors abort the transaction. Once a function.
 void CallBeforeCommit(void (*function)());
 
 // Whether changes remain captured that belong to an outer nest level: an index table then lacks

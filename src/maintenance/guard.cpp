@@ -2,6 +2,7 @@
 
 #include "catalog/public.h"
 #include "core/public.h"
+#include "maintenance/statements.h"
 
 namespace index_table {
 namespace {
@@ -45,9 +46,34 @@ bool MayChangeAnything() {
     return SessionReplicationRole == SESSION_REPLICATION_ROLE_REPLICA && check_function_bodies;
 }
 
+// Whether the TRUNCATE that runs empties the base table, too: who empties every table there is
+// names index tables with the rest.
+bool IsTruncatedWithBase(Oid index_table) {
+    List *named = TruncatedRelations();
+    ListCell *cell;
+    foreach (cell, find_all_inheritors(RecordedBase(index_table), NoLock, nullptr))
+        if (get_rel_relkind(lfirst_oid(cell)) != RELKIND_PARTITIONED_TABLE &&
+            !list_member_oid(named, lfirst_oid(cell)))
+            return false;
+    return named != NIL;
+}
+
 } // namespace
 
-void RevokeDefaultPrivileges(Oid relid) {
+// Past all event triggers, and whatever rights the owner has in the schema.
+void KeepOwner(Oid relid, Oid owner) {
+    ListCell *cell;
+    foreach (cell, find_all_inheritors(relid, AccessExclusiveLock, nullptr)) {
+        if (RelationOwner(lfirst_oid(cell)) == owner)
+            continue;
+        ATExecChangeOwner(lfirst_oid(cell), owner, true, AccessExclusiveLock);
+        CommandCounterIncrement();
+    }
+}
+
+namespace {
+
+void RevokePrivileges(Oid relid) {
     Assert(IsInOwnerOf(relid));
     ListCell *cell;
     foreach (cell, find_all_inheritors(relid, NoLock, nullptr)) {
@@ -73,6 +99,26 @@ void RevokeDefaultPrivileges(Oid relid) {
     }
 }
 
+} // namespace
+
+Oid FindCreated(const char *name, Oid schema) {
+    Oid relid = get_relname_relid(name, schema);
+    if (!OidIsValid(relid))
+        ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                        errmsg("relation \"%s\" is not where it was created", name),
+                        errdetail("An event trigger has dropped, renamed or moved it."),
+                        errhint("Have event triggers leave alone what is created by functions of "
+                                "index_table, or disable them meanwhile.")));
+    KeepOwner(relid, GetUserId());
+    return relid;
+}
+
+void SecureCreated(Oid relid) {
+    KeepOwner(relid, GetUserId());
+    RevokePrivileges(relid);
+    KeepOwner(relid, GetUserId()); // an event trigger for REVOKE may have been asked
+}
+
 void CreateGuard(Oid relid) {
     Assert(IsInOwnerOf(relid));
     ListCell *cell;
@@ -84,6 +130,7 @@ void CreateGuard(Oid relid) {
                               "FOR EACH STATEMENT EXECUTE FUNCTION index_table.guard()",
                               kGuard, on_truncate ? " OR TRUNCATE" : "", name));
         RunStatement(psprintf("ALTER TABLE %s ENABLE ALWAYS TRIGGER %s", name, kGuard));
+        KeepOwner(lfirst_oid(cell), GetUserId()); // of an event trigger for ALTER TABLE
     }
 }
 
@@ -146,9 +193,13 @@ bool IsUnguarded() {
 using namespace index_table;
 
 SQL_FUNCTION(index_table_guard) {
-    Relation rel = GetTrigger(fcinfo, "index_table.guard()")->tg_relation;
+    const TriggerData *trigger = GetTrigger(fcinfo, "index_table.guard()");
+    Relation rel = trigger->tg_relation;
     Oid index_table =
         is_off || MayChangeAnything() ? InvalidOid : GuardedIndexTable(RelationGetRelid(rel));
+    if (OidIsValid(index_table) && TRIGGER_FIRED_BY_TRUNCATE(trigger->tg_event) &&
+        IsTruncatedWithBase(index_table))
+        return kNoRow;
     if (OidIsValid(index_table) && !IsLoading(rel))
         ereport(ERROR,
                 (errcode(ERRCODE_WRONG_OBJECT_TYPE),

@@ -7,9 +7,17 @@ namespace index_table {
 
 constexpr char kGuard[] = "index_table_guard"; // the trigger
 
-// Index tables grant nothing by default, whatever ALTER DEFAULT PRIVILEGES says. Caller in
-// EnterOwner().
-void RevokeDefaultPrivileges(Oid relid);
+// The table that SQL has just created by this name, which belongs to the owner that the caller has
+// entered, whomever an event trigger has given it to. Raises 55000 where one has dropped, renamed
+// or moved it.
+Oid FindCreated(const char *name, Oid schema);
+// When a table and its partitions are complete: gives them to that owner, and takes all rights from
+// others, of whom event triggers and ALTER DEFAULT PRIVILEGES may know. Index tables grant nothing
+// by default.
+void SecureCreated(Oid relid);
+// After a statement that has altered a table of the extension: gives it, and its partitions, back
+// to its owner, whom an event trigger may have been told of it. Caller holds AccessExclusiveLock.
+void KeepOwner(Oid relid, Oid owner);
 
 // Gives an index table, its partitions included, or a log the statement trigger that refuses direct
 // changes. What the extension writes itself fires no statement triggers. Replicas, as

@@ -45,20 +45,34 @@ Oid FindIdentityIndex(Relation rel, List *attnos) {
     return InvalidOid;
 }
 
+namespace {
+
+IndexStmt *StatementOn(Relation rel, List *attnos) {
+    IndexStmt *statement = makeNode(IndexStmt);
+    statement->relation = makeRangeVar(get_namespace_name(RelationGetNamespace(rel)),
+                                       pstrdup(RelationGetRelationName(rel)), -1);
+    statement->accessMethod = pstrdup("btree");
+    ListCell *cell;
+    foreach (cell, attnos) {
+        IndexElem *element = makeNode(IndexElem);
+        element->name =
+            pstrdup(NameStr(TupleDescAttr(RelationGetDescr(rel), lfirst_int(cell) - 1)->attname));
+        element->ordering = SORTBY_DEFAULT;
+        element->nulls_ordering = SORTBY_NULLS_DEFAULT;
+        statement->indexParams = lappend(statement->indexParams, element);
+    }
+    return statement;
+}
+
+} // namespace
+
+// Drains must go on where the owner may not create anything in the schema any more.
 bool EnsureIdentityIndex(const IndexTable *table, const IdentityPositions &identity) {
     Relation rel = table_open(table->relid, AccessShareLock);
     const AttrNumber *stored = GetLiveColumns(rel, table->column_count);
     List *attnos = IdentityIndexColumns(table, identity, stored);
     bool found = OidIsValid(FindIdentityIndex(rel, attnos));
-    StringInfoData sql;
-    initStringInfo(&sql);
-    appendStringInfo(&sql, "CREATE INDEX ON %s (", QualifiedName(table->relid));
-    ListCell *cell;
-    foreach (cell, attnos)
-        appendStringInfo(&sql, "%s%s", foreach_current_index(cell) ? ", " : "",
-                         quote_identifier(NameStr(
-                             TupleDescAttr(RelationGetDescr(rel), lfirst_int(cell) - 1)->attname)));
-    appendStringInfoChar(&sql, ')');
+    IndexStmt *statement = StatementOn(rel, attnos);
     table_close(rel, AccessShareLock);
     if (found)
         return false;
@@ -67,8 +81,12 @@ bool EnsureIdentityIndex(const IndexTable *table, const IdentityPositions &ident
     rel = table_open(table->relid, NoLock);
     found = OidIsValid(FindIdentityIndex(rel, attnos));
     table_close(rel, NoLock);
-    if (!found)
-        RunStatement(sql.data);
+    if (found)
+        return true;
+    PushActiveSnapshot(GetTransactionSnapshot());
+    compat::DefineIndexForOwner(table->relid, statement, InvalidOid);
+    PopActiveSnapshot();
+    CommandCounterIncrement();
     return true;
 }
 

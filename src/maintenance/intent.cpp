@@ -10,7 +10,7 @@ namespace {
 constexpr int kMaxRows = 100000;   // of a partition; with more, all of it is read again
 constexpr Size kTupleBytes = 1600; // of identities in a tuple: it is toasted if one alone is long
 constexpr int kMaxTexts = kTupleBytes / VARHDRSZ + INDEX_MAX_KEYS;
-enum { kLeaf, kColumns, kIdentities, kSettledAfter, kAttributes };
+enum { kLeaf, kColumns, kIdentities, kSettledAfter, kWrittenBy, kAttributes };
 
 constinit bool writes_intents = true;
 
@@ -139,7 +139,8 @@ void InsertIntent(Relation rel, Datum *values, bool *nulls) {
 void WriteIntent(Relation rel, const LeafIntent *intent) {
     FAULT_POINT("intent.write_intent");
     Datum values[kAttributes] = {ObjectIdGetDatum(intent->leaf)};
-    bool nulls[kAttributes] = {false, true, true, true};
+    bool nulls[kAttributes] = {false, true, true, true, false};
+    values[kWrittenBy] = FullTransactionIdGetDatum(GetTopFullTransactionId()); // since 0.2.0
     if (intent->all) {
         InsertIntent(rel, values, nulls);
         return;

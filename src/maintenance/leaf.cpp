@@ -37,11 +37,11 @@ Bitmapset *CollectAttnos(Bitmapset *columns, Expr *expr) {
     return columns;
 }
 
-// Damaged index tables do not learn of changes, but logs do: rebuild() may have begun.
+// Unusable index tables do not learn of changes, but logs do: rebuild() may have begun.
 int FillTables(LeafTable *tables, const Base *base, const AttrMap *map) {
     int count = 0;
     for (const IndexTable *table : std::span(base->tables, base->table_count))
-        if (table->state != TableState::Damaged || OidIsValid(table->log))
+        if (!table->is_unusable() || OidIsValid(table->log))
             tables[count++] = MakeLeafTable(table, map);
     return count;
 }

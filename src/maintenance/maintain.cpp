@@ -83,21 +83,41 @@ bool NeedsIntent(const Leaf *leaf) {
                        });
 }
 
-// Whether one of a leaf's index tables is looked at by foreign keys in the middle of the statement.
-bool AreLookedAtDirectly(const Leaf *leaf) {
-    if (!compat::kForeignKeysLookDirectly)
-        return false;
+// Whether `asks` says so of one of a leaf's index tables that foreign keys may point at.
+template <typename Asks>
+bool IsOneOf(const Leaf *leaf, Asks asks) {
     for (const LeafTable &table : std::span(leaf->tables, leaf->table_count)) {
         Relation rel = table.table->options.is_unique
                            ? try_relation_open(table.table->relid, RowExclusiveLock)
                            : nullptr;
-        bool found = rel && IsLookedAtDirectly(rel);
+        bool found = rel && asks(rel);
         if (rel)
             relation_close(rel, NoLock);
         if (found)
             return true;
     }
     return false;
+}
+
+// Whether a table refers to index tables.
+bool RefersToIndexTables(Relation rel) {
+    const TriggerDesc *triggers = rel->trigdesc;
+    return triggers &&
+           std::any_of(triggers->triggers, triggers->triggers + triggers->numtriggers,
+                       [](const Trigger &trigger) {
+                           return RI_FKey_trigger_type(trigger.tgfoid) == RI_TRIGGER_FK &&
+                                  OidIsValid(RecordedBase(RootOf(trigger.tgconstrrelid)));
+                       });
+}
+
+// Whether foreign keys look in the middle of the statement at what a row's change makes of an index
+// table, before anything has it flushed. Where keys refer to each other in a circle the row itself
+// may change with its key, and then is not checked as it was: a check's own query is too late.
+bool MustFlushEach(Relation rel, const Leaf *leaf) {
+    if (RefersToIndexTables(rel) &&
+        (compat::kForeignKeysLookDirectly || IsOneOf(leaf, IsReferencedByForeignKey)))
+        return true;
+    return compat::kForeignKeysLookDirectly && IsOneOf(leaf, IsLookedAtDirectly);
 }
 
 // `cached` is the caller's, made in `parent` and kept there from one call to the next.
@@ -127,7 +147,7 @@ Capture *PrepareCapture(Relation rel, void **cached, MemoryContext parent) {
         RememberWrittenPartition(leaf->partition_id);
         capture->guard = leaf->is_foreign ? MakeForeignGuard(rel) : nullptr;
         capture->needs_intent = NeedsIntent(leaf);
-        capture->flushes_each = AreLookedAtDirectly(leaf);
+        capture->flushes_each = MustFlushEach(rel, leaf);
         int count = leaf->table_count;
         capture->makers = static_cast<EntryMaker **>(palloc(sizeof(EntryMaker *) * count));
         capture->entries = static_cast<EntryValues *>(palloc(sizeof(EntryValues) * count));

@@ -15,26 +15,36 @@ struct Survey {
     List *empty;      // numbered ones without rows
 };
 
-// Whether a leaf has rows but those of this transaction, which may be writing the first ones. A
-// file may have blocks all the same, such as those that a first attempt has left.
-bool HasRowsOfOthers(Relation leaf) {
-    if (RelationGetNumberOfBlocks(leaf) == 0)
+// Whether a table has rows that the active snapshot sees. A file may have blocks all the same, such
+// as those that a first attempt to load it has left.
+bool HasVisibleRows(Relation rel) {
+    if (RelationGetNumberOfBlocks(rel) == 0)
         return false;
-    PushCopiedSnapshot(GetLatestSnapshot());
-    GetActiveSnapshot()->curcid = FirstCommandId;
-    TableScanDesc scan = compat::BeginTableScan(leaf, GetActiveSnapshot());
-    TupleTableSlot *slot = table_slot_create(leaf, nullptr);
+    TableScanDesc scan = compat::BeginTableScan(rel, GetActiveSnapshot());
+    TupleTableSlot *slot = table_slot_create(rel, nullptr);
     bool found = table_scan_getnextslot(scan, ForwardScanDirection, slot);
     ExecDropSingleTupleTableSlot(slot);
     table_endscan(scan);
+    return found;
+}
+
+// Which rows of a table count.
+enum class Rows { All, OfOthers };
+
+// OfOthers leaves out those of this transaction, which may be writing the first ones.
+bool HasRows(Relation rel, Rows which) {
+    PushCopiedSnapshot(GetLatestSnapshot());
+    if (which == Rows::OfOthers)
+        GetActiveSnapshot()->curcid = FirstCommandId;
+    bool found = HasVisibleRows(rel);
     PopActiveSnapshot();
     return found;
 }
 
-void SurveyLeaf(Oid relid, Relation leaf, Survey *survey) {
+void SurveyLeaf(Oid relid, Relation leaf, Rows which, Survey *survey) {
     bool has_number = FindPartitionNumber(relid).has_value();
     bool is_foreign = leaf->rd_rel->relkind == RELKIND_FOREIGN_TABLE;
-    bool has_rows = is_foreign || HasRowsOfOthers(leaf);
+    bool has_rows = is_foreign || HasRows(leaf, which);
     survey->has_rows = survey->has_rows || has_rows;
     if (has_number && !has_rows)
         survey->empty = lappend_oid(survey->empty, relid);
@@ -46,21 +56,23 @@ void SurveyLeaf(Oid relid, Relation leaf, Survey *survey) {
         survey->unnumbered = lappend_oid(survey->unnumbered, relid);
 }
 
-// False, with nothing said, where a partition cannot be locked and is not to be waited for.
-bool SurveyLeaves(Oid base, bool wait, Survey *survey) {
+// For a writer, which waits for the locks, or for a reader: false, with nothing said, where a
+// partition cannot be locked at once.
+bool SurveyLeaves(Oid base, bool for_writer, Survey *survey) {
+    Rows which = for_writer ? Rows::OfOthers : Rows::All;
     *survey = {};
     ListCell *cell;
     foreach (cell, find_all_inheritors(base, NoLock, nullptr)) {
         Oid relid = lfirst_oid(cell);
         if (get_rel_relkind(relid) == RELKIND_PARTITIONED_TABLE)
             continue;
-        if (!wait && !ConditionalLockRelationOid(relid, AccessShareLock))
+        if (!for_writer && !ConditionalLockRelationOid(relid, AccessShareLock))
             return false;
-        Relation leaf = try_relation_open(relid, wait ? AccessShareLock : NoLock);
+        Relation leaf = try_relation_open(relid, for_writer ? AccessShareLock : NoLock);
         if (leaf) {
-            SurveyLeaf(relid, leaf, survey);
-            relation_close(leaf, wait ? NoLock : AccessShareLock);
-        } else if (!wait) {
+            SurveyLeaf(relid, leaf, which, survey);
+            relation_close(leaf, for_writer ? NoLock : AccessShareLock);
+        } else if (!for_writer) {
             UnlockRelationOid(relid, AccessShareLock);
         }
     }
@@ -89,7 +101,7 @@ List *EmptyOnes(List *storage) {
     List *empty = NIL;
     ListCell *cell;
     foreach (cell, storage)
-        if (RelationGetNumberOfBlocks(static_cast<Relation>(lfirst(cell))) == 0)
+        if (!HasRows(static_cast<Relation>(lfirst(cell)), Rows::All))
             empty = lappend(empty, lfirst(cell));
     return empty;
 }
@@ -195,12 +207,10 @@ bool LacksEntries(const IndexTable *table, List *empty) {
 
 // --- Readers -------------------------------------------------------------------
 
-bool LooksRight(const IndexTable *table) {
-    Survey survey;
-    if (LacksQueue(table) || table->on_servers) // servers are not asked for that
-        return false;
-    // Entries of partitions whose files are empty must not be seen: a writer will see to them.
-    if (!SurveyLeaves(table->base, false, &survey) || survey.has_strange || survey.empty != NIL)
+// Whether everything that a dump has of an index table has arrived, as far as it shows. Tables are
+// loaded whole, so one that has an entry has all of them.
+bool LooksRight(const IndexTable *table, const Survey &survey) {
+    if (survey.has_strange)
         return false;
     List *storage = OpenStorage(table);
     bool right = (!survey.has_rows || EmptyOnes(storage) == NIL) && HasKnownNumbers(table, storage);
@@ -208,14 +218,42 @@ bool LooksRight(const IndexTable *table) {
     return right;
 }
 
-[[noreturn]] void RaiseDamaged(const IndexTable *table) {
+// Of an index table that was restored.
+void DecideTrust(IndexTable *table) {
+    Survey survey;
+    table->looks_right = false;
+    table->trust_known = true;
+    if (LacksQueue(table) || table->on_servers) // servers are not asked for that
+        return;
+    if (OidIsValid(FindDisabledFor(table)))
+        return;
+    if (!SurveyLeaves(table->base, false, &survey)) {
+        table->trust_known = false; // the lock will be gone the next time
+        return;
+    }
+    table->looks_right = LooksRight(table, survey);
+    // Where nothing is there yet, rows may be loaded before entries are, and nobody tells.
+    table->trust_known = survey.has_rows || !table->looks_right;
+}
+
+[[noreturn]] void RaiseUnusable(const IndexTable *table) {
+    Oid disabled = FindDisabledFor(table);
+    const char *base = get_rel_name(table->base);
+    bool has_missed = OidIsValid(disabled) || table->state == TableState::Missed;
     ereport(ERROR,
             (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
              errmsg("index table \"%s\" does not hold what it should", get_rel_name(table->relid)),
-             errdetail("It was restored without its entries, without partition numbers, or from "
-                       "another dump than the rows of \"%s\".",
-                       get_rel_name(table->base)),
-             errhint("index_table.repair() fills it.")));
+             has_missed ? errdetail("Triggers by which it follows \"%s\" were disabled or dropped, "
+                                    "and it may have missed changes.",
+                                    base)
+                        : errdetail("It was restored without its entries, without partition "
+                                    "numbers, or from another dump than the rows of \"%s\".",
+                                    base),
+             OidIsValid(disabled)
+                 ? errhint("Enable the triggers of \"%s\": with the last that is enabled it is "
+                           "repaired.",
+                           get_rel_name(disabled))
+                 : errhint("index_table.repair() fills it.")));
 }
 
 // --- Writers -------------------------------------------------------------------
@@ -249,7 +287,7 @@ void Renumber(List *leaves) {
     foreach (cell, leaves) {
         LockRelationOid(lfirst_oid(cell), ShareRowExclusiveLock);
         Relation leaf = try_relation_open(lfirst_oid(cell), NoLock);
-        bool is_empty = leaf && !HasRowsOfOthers(leaf);
+        bool is_empty = leaf && !HasRows(leaf, Rows::OfOthers);
         if (leaf)
             relation_close(leaf, NoLock);
         if (is_empty) // still
@@ -267,17 +305,23 @@ void Settle(Oid base_oid, bool for_repair) {
     List *leftovers = NIL;
     List *settled = NIL;
     List *damaged = NIL;
+    List *missed = NIL;
     for (IndexTable *table : std::span(base->tables, base->table_count)) {
         if (table->state != TableState::Restored)
             continue;
         bool is_unfinished = OidIsValid(table->log);
-        if (!is_unfinished && !IsDamaged(table, survey)) {
+        bool is_disabled = !is_unfinished && OidIsValid(FindDisabledFor(table));
+        if (is_disabled && table->options.is_unique && !for_repair) {
+            RaiseUnusable(table);
+        } else if (is_disabled) {
+            missed = lappend_oid(missed, table->relid);
+        } else if (!is_unfinished && !IsDamaged(table, survey)) {
             FindLeftovers(table, survey, &leftovers);
             settled = lappend_oid(settled, table->relid);
         } else if (is_unfinished) {
             damaged = lappend_oid(damaged, table->relid);
         } else if (table->options.is_unique && !for_repair) {
-            RaiseDamaged(table);
+            RaiseUnusable(table);
         } else {
             damaged = lappend_oid(damaged, table->relid);
         }
@@ -287,6 +331,8 @@ void Settle(Oid base_oid, bool for_repair) {
         SetState(lfirst_oid(cell), TableState::Built);
     foreach (cell, damaged)
         SetState(lfirst_oid(cell), TableState::Damaged);
+    foreach (cell, missed)
+        SetState(lfirst_oid(cell), TableState::Missed);
     Renumber(leftovers);
     if (survey.unnumbered != NIL)
         SkipNumbers();
@@ -301,17 +347,28 @@ bool IsTrusted(const IndexTable *table) {
     Assert(IsKnown(table));
     if (table->state != TableState::Restored)
         return table->state == TableState::Built;
-    if (!table->trust_known) {
-        IndexTable *known = const_cast<IndexTable *>(table);
-        known->looks_right = LooksRight(table);
-        known->trust_known = true;
-    }
+    if (!table->trust_known)
+        DecideTrust(const_cast<IndexTable *>(table));
     return table->looks_right;
+}
+
+bool HasRowsFor(const IndexTable *table, Oid relid, Snapshot snapshot) {
+    Assert(IsKnown(table) && snapshot);
+    if (table->state != TableState::Restored || IsForeign(relid))
+        return true;
+    Relation leaf = try_relation_open(relid, AccessShareLock);
+    if (!leaf)
+        return false;
+    PushActiveSnapshot(snapshot);
+    bool found = HasVisibleRows(leaf);
+    PopActiveSnapshot();
+    relation_close(leaf, NoLock);
+    return found;
 }
 
 void CheckIsTrusted(const IndexTable *table) {
     if (!IsTrusted(table))
-        RaiseDamaged(table);
+        RaiseUnusable(table);
 }
 
 void SettleBeforeChange(const Base *base) {
@@ -319,10 +376,10 @@ void SettleBeforeChange(const Base *base) {
         Settle(base->relid, false);
         base = FindBase(base->relid);
     }
-    for (int i = 0; base && base->has_damaged && i < base->table_count; i++)
-        if (base->tables[i]->state == TableState::Damaged && base->tables[i]->options.is_unique &&
+    for (int i = 0; base && base->has_unusable && i < base->table_count; i++)
+        if (base->tables[i]->is_unusable() && base->tables[i]->options.is_unique &&
             !OidIsValid(base->tables[i]->log))
-            RaiseDamaged(base->tables[i]);
+            RaiseUnusable(base->tables[i]);
 }
 
 void SettleForRepair(Oid base) {

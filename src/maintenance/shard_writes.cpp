@@ -7,10 +7,23 @@
 namespace index_table {
 namespace {
 
+// A partitioned table that was changed. A subtransaction that is undone may have made it.
+struct Written {
+    Oid relid;
+    int level; // of the first subtransaction that changed it
+};
+
 // Of the transaction.
 constinit bool has_written = false;
-constinit List *written =
-    nullptr; // partitioned tables that were changed, memory of the transaction
+constinit List *written = nullptr; // of Written, memory of the transaction
+
+bool IsRemembered(Oid relid) {
+    ListCell *cell;
+    foreach (cell, written)
+        if (static_cast<Written *>(lfirst(cell))->relid == relid)
+            return true;
+    return false;
+}
 
 void RememberWrite(Oid relid) {
     if (has_written || !OidIsValid(relid))
@@ -18,11 +31,32 @@ void RememberWrite(Oid relid) {
     char kind = get_rel_relkind(relid);
     if (kind == RELKIND_FOREIGN_TABLE) {
         has_written = true;
-    } else if (kind == RELKIND_PARTITIONED_TABLE) {
+    } else if (kind == RELKIND_PARTITIONED_TABLE && !IsRemembered(relid)) {
         MemoryContext caller = MemoryContextSwitchTo(TopTransactionContext);
-        written = list_append_unique_oid(written, relid);
+        Written *table = palloc_object(Written);
+        *table = {.relid = relid, .level = GetCurrentTransactionNestLevel()};
+        written = lappend(written, table);
         MemoryContextSwitchTo(caller);
     }
+}
+
+// Commands by which a partition that was written to, or its table, may be about to leave.
+bool MayRemoveTables(const Node *command) {
+    switch (nodeTag(command)) {
+    case T_AlterTableStmt:
+    case T_DropStmt:
+    case T_DropOwnedStmt:
+    case T_DiscardStmt: // of temporary tables
+        return true;
+    default:
+        return false;
+    }
+}
+
+// What has gone unseen may have had foreign partitions.
+bool MayHaveForeign(Oid relid) {
+    return !SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relid)) ||
+           HasForeign(find_all_inheritors(relid, NoLock, nullptr));
 }
 
 // Triggers of owners that are fired by the last flush of a transaction, when a session has loaded
@@ -60,8 +94,7 @@ void BeforeStartOfWrites(QueryDesc *query, int flags) {
 }
 
 void BeforeUtilityWrites(Node *command) {
-    // A partition that was written to may be about to leave.
-    if (written != NIL && (IsA(command, AlterTableStmt) || IsA(command, DropStmt)))
+    if (written != NIL && MayRemoveTables(command))
         MayHaveWrittenToShards();
     if (IsA(command, CopyStmt)) {
         CopyStmt *copy = reinterpret_cast<CopyStmt *>(command);
@@ -85,6 +118,19 @@ void AtEOXactWrites() {
     written = nullptr;
 }
 
+void AtEOSubXactWrites(bool commits, int level) {
+    ListCell *cell;
+    foreach (cell, written) {
+        Written *table = static_cast<Written *>(lfirst(cell));
+        if (table->level < level)
+            continue;
+        if (commits)
+            table->level = level - 1;
+        else
+            written = foreach_delete_current(written, cell);
+    }
+}
+
 void RememberShardWrite() {
     has_written = true;
 }
@@ -92,9 +138,8 @@ void RememberShardWrite() {
 bool MayHaveWrittenToShards() {
     ListCell *cell;
     foreach (cell, written)
-        has_written =
-            has_written || HasForeign(find_all_inheritors(lfirst_oid(cell), NoLock, nullptr));
-    list_free(written);
+        has_written = has_written || MayHaveForeign(static_cast<Written *>(lfirst(cell))->relid);
+    list_free_deep(written);
     written = nullptr;
     return has_written;
 }

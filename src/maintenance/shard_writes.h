@@ -15,7 +15,8 @@ void RememberShardWrite();
 // it is too late to reach shards.
 void BeforeStartOfWrites(QueryDesc *query, int flags);
 void BeforeUtilityWrites(Node *command);
-// The transaction has ended.
+// A subtransaction, or the transaction, has ended.
+void AtEOSubXactWrites(bool commits, int level);
 void AtEOXactWrites();
 
 void InitializeWrites();

@@ -138,11 +138,11 @@ Oid CreateQueue(Relation rel, List *attnos) {
     // Packs of short identities stay where they are.
     appendStringInfoString(&sql, ") USING heap WITH (toast_tuple_target = 8160)");
     RunStatement(sql.data);
-    Oid queue = get_relname_relid(name, schema);
-    RevokeDefaultPrivileges(queue);
+    Oid queue = FindCreated(name, schema);
     RunStatement(psprintf("COMMENT ON TABLE %s IS %s", QualifiedName(queue),
                           quote_literal_cstr(psprintf("changes of %s for index tables elsewhere",
                                                       RelationGetRelationName(rel)))));
+    SecureCreated(queue);
     return queue;
 }
 

@@ -98,6 +98,31 @@ const Outbox *FindOutbox(Relation rel) {
     return OidIsValid(root) ? Load(rel, root, QueueOf(root)) : nullptr;
 }
 
+bool FitsOutbox(Oid source, Oid queue_oid, Datum identity) {
+    ArrayType *array = DatumGetPointer(identity) ? DatumGetArrayTypeP(identity) : nullptr;
+    if (!array || array_contains_nulls(array) || get_rel_relkind(queue_oid) != RELKIND_RELATION)
+        return false;
+    Datum *names;
+    int count;
+    deconstruct_array(array, NAMEOID, NAMEDATALEN, false, TYPALIGN_CHAR, &names, nullptr, &count);
+    constexpr Oid kTypes[] = {INT8OID, TIMESTAMPTZOID, INT4OID}; // before the first array
+    Relation queue = relation_open(queue_oid, AccessShareLock);
+    TupleDesc stored = RelationGetDescr(queue);
+    bool fits = count > 0 && count <= INDEX_MAX_KEYS && stored->natts >= kQueueIdentity - 1 + count;
+    for (int i = 0; fits && i < kQueueIdentity - 1 + count; i++) {
+        Form_pg_attribute att = TupleDescAttr(stored, i);
+        int column = i - (kQueueIdentity - 1);
+        if (column < 0)
+            fits = !att->attisdropped && att->atttypid == kTypes[i];
+        else
+            fits = !att->attisdropped && OidIsValid(get_element_type(att->atttypid)) &&
+                   strcmp(NameStr(att->attname), psprintf("identity_%d", column + 1)) == 0 &&
+                   get_attnum(source, NameStr(*DatumGetName(names[column]))) > 0;
+    }
+    relation_close(queue, AccessShareLock);
+    return fits;
+}
+
 Oid OutboxRoot(Oid relid) {
     if (OidIsValid(QueueOf(relid)))
         return relid;

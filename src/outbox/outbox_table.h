@@ -41,6 +41,10 @@ const Outbox *FindOutbox(Relation rel);
 // of; InvalidOid where there is none. Not cached.
 Oid OutboxRoot(Oid relid);
 
+// Whether a queue that a dump names for a table is like what capture() makes. `identity`: an array
+// of name.
+bool FitsOutbox(Oid source, Oid queue, Datum identity);
+
 // As recorded, not cached. InvalidOid: no outbox, no queue.
 Oid QueueOf(Oid source);
 Oid OutboxSource(Oid queue);

@@ -114,7 +114,7 @@ int64 EnterRows(Relation base, Oid leaf) {
     const Base *known = FindBase(RelationGetRelid(base));
     for (IndexTable *table : std::span(known->tables, known->table_count)) {
         // Being built: its turn comes; or it is to be filled by repair().
-        if (OidIsValid(table->log) || table->state == TableState::Damaged)
+        if (OidIsValid(table->log) || table->is_unusable())
             continue;
         // Whoever drops it may lock nothing that a partition of a partition does.
         LockRelationOid(table->relid, RowExclusiveLock);
@@ -162,7 +162,7 @@ void LeaveTree(Oid relid) {
         RemoveOwnEntries(relid);
         RetirePartition(relid);
         DropTrigger(relid, kStatementTrigger);
-        DropTrigger(relid, kRowTrigger);
+        DropRowTrigger(relid);
         DropQueueTriggers(relid);
     }
     // Those too that are about to be detached from it.

@@ -4,6 +4,7 @@
 #include "core/public.h"
 #include "maintenance/public.h"
 #include "partitions/sweep.h"
+#include "partitions/triggers.h"
 
 namespace index_table {
 namespace {
@@ -412,6 +413,7 @@ void FollowForeignKeys(Oid referencing) {
     Relation rel = try_relation_open(referencing, AccessShareLock);
     if (!rel)
         return;
+    OrderRowTriggers(referencing);
     List *foreign_keys = rel->rd_rel->relkind == RELKIND_RELATION ||
                                  rel->rd_rel->relkind == RELKIND_PARTITIONED_TABLE
                              ? copyObject(RelationGetFKeyList(rel))

@@ -47,8 +47,9 @@ void ForgetReferenced(Oid base, List *leaving);
 // that the same command truncates are removed at once.
 void RenumberReferenced(Oid leaf);
 
-// After a command that may have made a table refer to an index table: removes dead entries, which
-// the foreign key may have met. Raises 23503 where a row refers to one of them.
+// After a command that may have made a table refer to an index table: orders its row triggers, and
+// removes dead entries, which the foreign key may have met. Raises 23503 where a row refers to one
+// of them.
 void FollowForeignKeys(Oid referencing);
 
 // After a command that may have given an index table a deferrable constraint: removes dead entries.

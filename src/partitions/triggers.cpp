@@ -49,8 +49,60 @@ void CreateRowTrigger(Oid relid) {
     AtEOXact_GUC(false, guc_level);
 }
 
+bool IsRowTrigger(const char *name) {
+    return strcmp(name, kRowTrigger) == 0 || strcmp(name, kEarlyRowTrigger) == 0;
+}
+
 bool HasRowTrigger(Oid relid) {
-    return OidIsValid(get_trigger_oid(relid, kRowTrigger, true));
+    return OidIsValid(get_trigger_oid(relid, kRowTrigger, true)) ||
+           OidIsValid(get_trigger_oid(relid, kEarlyRowTrigger, true));
+}
+
+bool IsRowTriggerDisabled(Oid relid) {
+    return HasOwnTrigger(relid, kRowTrigger, false) ||
+           HasOwnTrigger(relid, kEarlyRowTrigger, false);
+}
+
+void DropRowTrigger(Oid relid) {
+    DropTrigger(relid, kRowTrigger);
+    DropTrigger(relid, kEarlyRowTrigger);
+}
+
+namespace {
+
+bool RefersToIndexTable(Oid relid) {
+    SystemScan scan(ConstraintRelationId, ConstraintRelidTypidNameIndexId,
+                    Anum_pg_constraint_conrelid, relid);
+    bool found = false;
+    while (auto form = scan.Next<Form_pg_constraint>())
+        found = found ||
+                (form->contype == CONSTRAINT_FOREIGN && OidIsValid(RecordedBase(form->confrelid)));
+    scan.End();
+    return found;
+}
+
+void RenameRowTrigger(Oid relid) {
+    ForEachOwnTrigger(relid, RowExclusiveLock,
+                      [](Relation triggers, HeapTuple tuple, Form_pg_trigger form) {
+                          if (strcmp(NameStr(form->tgname), kRowTrigger) != 0)
+                              return;
+                          HeapTuple copy = heap_copytuple(tuple);
+                          namestrcpy(&reinterpret_cast<Form_pg_trigger>(GETSTRUCT(copy))->tgname,
+                                     kEarlyRowTrigger);
+                          CatalogTupleUpdate(triggers, &copy->t_self, copy);
+                      });
+    CacheInvalidateRelcacheByRelid(relid);
+    CommandCounterIncrement();
+}
+
+} // namespace
+
+void OrderRowTriggers(Oid relid) {
+    ListCell *cell;
+    foreach (cell, find_all_inheritors(relid, NoLock, nullptr))
+        if (OidIsValid(get_trigger_oid(lfirst_oid(cell), kRowTrigger, true)) &&
+            RefersToIndexTable(lfirst_oid(cell)))
+            RenameRowTrigger(lfirst_oid(cell));
 }
 
 namespace {
@@ -116,11 +168,11 @@ void EnsureRowTriggers(Oid base, const TriggerNeeds &needs) {
     RefuseInUse(base);
     ListCell *cell;
     if (!needs.on_base)
-        DropTrigger(base, kRowTrigger);
+        DropRowTrigger(base);
     foreach (cell, FindLeaves(base, NoLock)) {
         Oid leaf = lfirst_oid(cell);
         if (needs.on_base || !needs.on_local)
-            DropTrigger(leaf, kRowTrigger);
+            DropRowTrigger(leaf);
         else if (!IsForeign(leaf) && !HasRowTrigger(leaf)) {
             OwnerContext owner = EnterOwner(RelationOwner(leaf));
             CreateRowTrigger(leaf);
@@ -129,6 +181,7 @@ void EnsureRowTriggers(Oid base, const TriggerNeeds &needs) {
     }
     if (needs.on_base)
         CreateRowTrigger(base);
+    OrderRowTriggers(base);
 }
 
 bool HasQueueTriggers(Oid relid, bool is_root, bool are_needed) {
@@ -245,36 +298,34 @@ void RestoreTriggers(Oid base) {
     EnsureTriggers(base, needs);
 }
 
-bool IsOfOutbox(Form_pg_trigger form) {
-    char *function = get_func_name(form->tgfoid);
-    return function && strcmp(function, "enqueue") == 0;
-}
-
-bool HasOwnTrigger(Oid relid, const char *name, bool enabled) {
-    bool found = false;
-    ForEachOwnTrigger(relid, AccessShareLock, [&](Relation, HeapTuple, Form_pg_trigger form) {
-        found = found || ((form->tgenabled != TRIGGER_DISABLED) == enabled && !IsOfOutbox(form) &&
-                          (!name || strcmp(NameStr(form->tgname), name) == 0));
-    });
-    return found;
-}
-
 void ReportDisabled(int level, Oid base, Oid relid) {
-    ereport(level, (errmsg("index tables of \"%s\" do not follow changes of \"%s\" while their "
-                           "triggers are disabled",
-                           get_rel_name(base), get_rel_name(relid)),
-                    errhint("Enable the triggers, and call index_table.repair() for each of the "
-                            "index tables.")));
+    bool is_of_base = RootOf(relid) == base;
+    ereport(level,
+            (is_of_base ? errmsg("index tables of \"%s\" do not follow changes of \"%s\" while "
+                                 "their triggers are disabled",
+                                 get_rel_name(base), get_rel_name(relid))
+                        : errmsg("an index table of \"%s\" is out of use while triggers of "
+                                 "\"%s\" are disabled",
+                                 get_rel_name(base), get_rel_name(relid)),
+             errdetail("Queries do without index tables that may have missed changes, and "
+                       "these keep no key unique."),
+             errhint("They are repaired when all triggers are enabled again.")));
 }
 
-void WarnOfDisabled(Oid base) {
-    ListCell *cell;
-    foreach (cell, find_all_inheritors(base, NoLock, nullptr)) {
-        if (!HasOwnTrigger(lfirst_oid(cell), nullptr, false))
-            continue;
-        ReportDisabled(WARNING, base, lfirst_oid(cell));
-        return;
-    }
+void WarnOfDisabled(const IndexTable *table) {
+    Oid found = FindDisabledFor(table);
+    if (OidIsValid(found))
+        ReportDisabled(WARNING, table->base, found);
+}
+
+void RequireEnabled(Oid base) {
+    Oid found = FindDisabled(base);
+    if (OidIsValid(found))
+        ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                        errmsg("triggers of \"%s\" are disabled by which index tables of \"%s\" "
+                               "follow its changes",
+                               get_rel_name(found), get_rel_name(base)),
+                        errhint("Use ALTER TABLE ... ENABLE TRIGGER.")));
 }
 
 } // namespace index_table

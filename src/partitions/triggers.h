@@ -8,43 +8,38 @@
 namespace index_table {
 
 constexpr char kRowTrigger[] = "index_table_maintain";
+// The same of a table that refers to index tables. PostgreSQL fires triggers in the order of their
+// names, and what a foreign key does when a key changes before what checks a row that refers to
+// one: RI_ConstraintTrigger_a_… and _c_…. An index table learns of a row's key in between, for the
+// check may be of a key that changes with it, or of the row itself.
+constexpr char kEarlyRowTrigger[] = "RI_ConstraintTrigger_b_index_table";
 constexpr char kStatementTrigger[] = "index_table_announce";
 
 bool HasStatementTrigger(Oid relid);
 // The statement trigger is not cloned: every table of the tree has its own. Nothing where it is
 // there.
 void CreateStatementTrigger(Oid relid);
+bool IsRowTrigger(const char *name); // either
 bool HasRowTrigger(Oid relid);
+bool IsRowTriggerDisabled(Oid relid);
 void CreateRowTrigger(Oid relid);
+// Gives the row triggers of a table and all below it their earlier name where these refer to index
+// tables. The caller holds ShareRowExclusiveLock on them.
+void OrderRowTriggers(Oid relid);
 // Drops one of them, if the relation and it are there.
 void DropTrigger(Oid relid, const char *trigger);
+void DropRowTrigger(Oid relid);
 
 // Creates the triggers of a base table and its partitions that somebody has dropped. The base table
 // is not open. Takes ShareRowExclusiveLock on them if there are any.
 void RestoreTriggers(Oid base);
 
-// Calls `visit` with each trigger of a relation that calls a function of the extension: there may
-// be no definition yet when a dump is restored.
-template <typename Visit>
-void ForEachOwnTrigger(Oid relid, LOCKMODE mode, Visit visit) {
-    SystemScan scan(TriggerRelationId, TriggerRelidNameIndexId, Anum_pg_trigger_tgrelid, relid,
-                    mode);
-    while (HeapTuple tuple = scan.Next()) {
-        Form_pg_trigger form = reinterpret_cast<Form_pg_trigger>(GETSTRUCT(tuple));
-        if (get_func_namespace(form->tgfoid) == ExtensionSchema())
-            visit(scan.catalog, tuple, form);
-    }
-    scan.End();
-}
-
-// Of captured tables: an index table may be elsewhere.
-bool IsOfOutbox(Form_pg_trigger form);
-// One of those that base tables have. `name`: of one trigger; null: any.
-bool HasOwnTrigger(Oid relid, const char *name, bool enabled);
-// Says that the triggers of one relation of a base table are disabled.
+// Says that the triggers of one relation of a base table, or of an index table, are disabled.
 void ReportDisabled(int level, Oid base, Oid relid);
-// Warns of the first whose are.
-void WarnOfDisabled(Oid base);
+// Warns of the first on which an index table depends whose are.
+void WarnOfDisabled(const IndexTable *table);
+// Raises 55000 where triggers of a base table are disabled: what is built would miss changes.
+void RequireEnabled(Oid base);
 
 // How changes are learned of.
 struct TriggerNeeds {

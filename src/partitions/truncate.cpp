@@ -134,10 +134,12 @@ void InitializeTruncation() {
 namespace {
 
 // A session that loads a dump has not come to the end of it: what it creates in parallel with
-// others may be there before rows are.
+// others may be there before rows are. Where the row trigger is disabled, whoever did it has the
+// changes go untold: they are not refused.
 void SettleRestored(Oid relid) {
     const Base *base = check_function_bodies ? FindBase(RootOf(relid)) : nullptr;
-    if (base)
+    bool may_be_disabled = base && (base->has_unusable || base->has_restored);
+    if (base && !(may_be_disabled && IsRowTriggerDisabled(relid)))
         SettleBeforeChange(base);
 }
 

@@ -160,7 +160,7 @@ bool MayUseShards(PlannerInfo *root, const Base *base, RowUse use) {
 
 CandidateSet *Decide(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte) {
     const Base *base =
-        MayServe(rel, rte) && !planning.has_lost_paths ? FindIndexedBase(rte->relid) : nullptr;
+        MayServe(rel, rte) && !planning.is_replanning ? FindIndexedBase(rte->relid) : nullptr;
     if (!base)
         return nullptr;
     // PostgreSQL raises an error of them on a standby, unless the query leaves them out.
@@ -227,23 +227,47 @@ bool MarkLate(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte) {
 
 // --- After planning ----------------------------------------------------------
 
-// Whether a path reads a table as what it is not while it is marked.
-bool ReadsAsPlain(const List *paths) {
+// Whether a node of a plan, or one below it, scans a table as what it is not while it is marked.
+// PostgreSQL scans no partitioned table itself.
+bool ScansAsPlain(const Plan *plan, List *rtable);
+
+bool ScanAsPlain(const List *plans, List *rtable) {
     ListCell *cell;
-    foreach (cell, paths)
-        switch (static_cast<Path *>(lfirst(cell))->pathtype) {
-        case T_SeqScan:
-        case T_SampleScan:
-        case T_IndexScan:
-        case T_IndexOnlyScan:
-        case T_BitmapHeapScan:
-        case T_TidScan:
-        case T_TidRangeScan:
+    foreach (cell, plans)
+        if (ScansAsPlain(static_cast<Plan *>(lfirst(cell)), rtable))
             return true;
-        default:
-            break;
-        }
     return false;
+}
+
+bool ScansAsPlain(const Plan *plan, List *rtable) {
+    if (!plan)
+        return false;
+    switch (nodeTag(plan)) {
+    case T_SeqScan:
+    case T_SampleScan:
+    case T_IndexScan:
+    case T_IndexOnlyScan:
+    case T_BitmapHeapScan:
+    case T_TidScan:
+    case T_TidRangeScan: {
+        const Scan *scan = reinterpret_cast<const Scan *>(plan);
+        const RangeTblEntry *rte = rt_fetch(scan->scanrelid, rtable);
+        return rte->relkind == RELKIND_PARTITIONED_TABLE || IsMarked(rte);
+    }
+    case T_Append:
+        return ScanAsPlain(reinterpret_cast<const Append *>(plan)->appendplans, rtable);
+    case T_MergeAppend:
+        return ScanAsPlain(reinterpret_cast<const MergeAppend *>(plan)->mergeplans, rtable);
+    case T_SubqueryScan:
+        return ScansAsPlain(reinterpret_cast<const SubqueryScan *>(plan)->subplan, rtable);
+    case T_CustomScan:
+        if (ScanAsPlain(reinterpret_cast<const CustomScan *>(plan)->custom_plans, rtable))
+            return true;
+        break;
+    default:
+        break;
+    }
+    return ScansAsPlain(plan->lefttree, rtable) || ScansAsPlain(plan->righttree, rtable);
 }
 
 // The index tables and storages that a plan reads become entries of its range table: a cached plan
@@ -325,19 +349,13 @@ void BeginPlanning(Query *query, int options) {
         MarkQuery(query);
 }
 
-void NoteLostPaths(PlannerInfo *root) {
-    if (!planning.has_marks)
-        return;
-    for (int i = 1; i < root->simple_rel_array_size; i++) {
-        const RelOptInfo *rel = root->simple_rel_array[i];
-        if (rel && rel->reloptkind == RELOPT_BASEREL && GetCandidates(rel) &&
-            (ReadsAsPlain(rel->pathlist) || ReadsAsPlain(rel->partial_pathlist)))
-            planning.has_lost_paths = true;
-    }
+bool HasLostPaths(const PlannedStmt *plan) {
+    return planning.has_marks && (ScansAsPlain(plan->planTree, plan->rtable) ||
+                                  ScanAsPlain(plan->subplans, plan->rtable));
 }
 
 void BeginReplanning() {
-    planning = {.is_active = true, .has_marks = true, .has_lost_paths = true};
+    planning = {.is_active = true, .has_marks = true, .is_replanning = true};
 }
 
 void FinishPlan(PlannedStmt *plan) {

@@ -24,8 +24,7 @@ struct PlanningState {
     bool is_active;          // base tables may be scanned through index tables
     bool has_marks;          // a reference is marked, or was: without one there is nothing to do
     bool is_asking_natively; // the planner is being asked about a partitioned table as such
-    bool has_lost_paths;     // another extension has made paths of its own for a marked reference:
-                             // none is served
+    bool is_replanning;      // after HasLostPaths(): no reference is served
     List *used;              // index tables and storages that the plan being made reads
     List *bases;             // of which they are
     List *considered;        // those that would be looked at if it were made again
@@ -35,9 +34,11 @@ PlanningState CurrentPlanning();
 // Before a query is planned: marks its references to base tables. Afterwards the plan is finished.
 void BeginPlanning(Query *query, int options);
 void FinishPlan(PlannedStmt *plan);
-// When a query's last paths are made: notes whether a marked reference has paths that cannot be
-// executed, which others may have made after ours (pg_hint_plan makes anew what it has hints for).
-void NoteLostPaths(PlannerInfo *root);
+// Whether a plan scans a marked table in a way that cannot be executed. Other extensions, whose
+// hooks act after ours, may have made paths of their own for it (pg_hint_plan makes anew what it
+// has hints for). The plan is looked at, not the paths: PostgreSQL frees those that lose against
+// others. Before FinishPlan().
+bool HasLostPaths(const PlannedStmt *plan);
 // Before a copy of the query, marked as it was, is planned for that reason: natively.
 void BeginReplanning();
 void EndPlanning(const PlanningState &outer);

@@ -18,7 +18,7 @@ const IndexTable *BeginReading(FunctionCallInfo fcinfo, int argument) {
         LockIndexTable(GetIndexTable(PG_GETARG_OID(argument)), AccessShareLock);
     RefuseHypertable(table->base);
     CheckIsComplete(table);
-    if (table->state == TableState::Damaged)
+    if (table->is_unusable())
         CheckIsTrusted(table);
     return table;
 }

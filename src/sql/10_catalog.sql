@@ -25,13 +25,13 @@ CREATE CAST (pg_catalog.regclass AS index_table.relation) WITHOUT FUNCTION AS AS
 CREATE TABLE index_table.definition (
     index_table regclass PRIMARY KEY,
     base        regclass NOT NULL,
-    state       "char"   NOT NULL CHECK (state IN ('b', 'r', 'd'))
+    state       "char"   NOT NULL CHECK (state IN ('b', 'r', 'd', 'm'))
 );
 CREATE INDEX definition_base_idx ON index_table.definition (base);
 COMMENT ON TABLE index_table.definition IS
     'one row for each index table; index_table.describe() tells what its rule says. Not dumped: made anew from the rules';
 COMMENT ON COLUMN index_table.definition.state IS
-    'b: built; r: restored, and not looked at since; d: damaged, restored without what it should hold';
+    'b: built; r: restored, and not looked at since; d: damaged, restored without what it should hold; m: it may have missed changes, for its triggers were disabled or dropped';
 
 CREATE SEQUENCE index_table.partition_id_seq AS integer;
 
@@ -71,11 +71,14 @@ CREATE TABLE index_table.emptied (
 COMMENT ON TABLE index_table.emptied IS
     'parts of queues that were emptied: snapshots that do not see the transaction do without the index table. Not dumped';
 
+-- What is dumped: whoever owns what the rows name may dump and load them, so everybody reads them all, and the trigger
+-- `load` leaves out what the user does not own. The sequence is not dumped: a number that is loaded has it go on from there.
+-- Of index_table.partition all but what index_table.unsettled_partitions() returns.
 SELECT pg_catalog.pg_extension_config_dump('index_table.partition', '');
-SELECT pg_catalog.pg_extension_config_dump('index_table.partition_id_seq', '');
 SELECT pg_catalog.pg_extension_config_dump('index_table.retired_partition', '');
 SELECT pg_catalog.pg_extension_config_dump('index_table.loaded_partition', '');
 
 GRANT USAGE ON SCHEMA index_table TO PUBLIC;
 GRANT SELECT ON index_table.definition, index_table.partition, index_table.retired_partition,
     index_table.loaded_partition, index_table.emptied TO PUBLIC;
+GRANT INSERT ON index_table.partition, index_table.retired_partition, index_table.loaded_partition TO PUBLIC;

@@ -27,7 +27,7 @@ CREATE FUNCTION index_table.load() RETURNS trigger
     LANGUAGE C VOLATILE PARALLEL UNSAFE;
 REVOKE ALL ON FUNCTION index_table.load() FROM PUBLIC;
 COMMENT ON FUNCTION index_table.load() IS
-    'row trigger of the tables that are dumped: leaves out rows of relations that a dump has left out, and numbers of partitions that have one';
+    'row trigger of the tables that are dumped: leaves out rows of relations that a dump has left out, or that the user does not own, and numbers of partitions that have one';
 
 CREATE TRIGGER load BEFORE INSERT ON index_table.partition FOR EACH ROW EXECUTE FUNCTION index_table.load();
 CREATE TRIGGER load BEFORE INSERT ON index_table.retired_partition FOR EACH ROW EXECUTE FUNCTION index_table.load();

@@ -38,10 +38,16 @@ CREATE VIEW index_table.partitions AS
 COMMENT ON VIEW index_table.partitions IS 'partitions of base tables with their live partition numbers; server where a partition is foreign';
 GRANT SELECT ON index_table.partitions TO PUBLIC;
 
+CREATE FUNCTION index_table.is_built(index regclass) RETURNS boolean
+    AS 'MODULE_PATHNAME', 'index_table_is_built'
+    LANGUAGE C STABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION index_table.is_built(regclass) IS
+    'whether queries use a global index and every partition takes writes: not so while it is built concurrently, after pg_upgrade, and where another tool has put its own file in the place of a part of it. Waits for no lock; NULL of what is no global index';
+
 CREATE VIEW index_table.global_indexes AS
     SELECT r.oid::pg_catalog.regclass AS index, i.indrelid::pg_catalog.regclass AS base,
-           pg_catalog.pg_get_indexdef(r.oid) AS definition, COALESCE(x.indisunique, false) AS is_unique,
-           COALESCE(i.indisvalid AND x.indisvalid, false) AS is_built, x.indexrelid::pg_catalog.regclass AS tree,
+           pg_catalog.pg_get_indexdef(r.oid) AS definition, COALESCE(x.indisunique, u.is_unique, false) AS is_unique,
+           COALESCE(index_table.is_built(r.oid), false) AS is_built, x.indexrelid::pg_catalog.regclass AS tree,
            s.oid::pg_catalog.regclass AS storage,
            COALESCE(pg_catalog.pg_total_relation_size(s.oid), 0)
            + COALESCE((SELECT sum(pg_catalog.pg_relation_size(c.relid))
@@ -60,10 +66,12 @@ CREATE VIEW index_table.global_indexes AS
              ON s.relnamespace = 'pg_toast'::pg_catalog.regnamespace
             AND s.relname = 'index_table_global_' || r.oid
       LEFT JOIN pg_catalog.pg_index x ON x.indrelid = s.oid
-      LEFT JOIN pg_catalog.pg_class xc ON xc.oid = x.indexrelid
+      LEFT JOIN pg_catalog.pg_class xc ON xc.oid = x.indexrelid,
+           LATERAL (SELECT bool_or(v.option_value::boolean) AS is_unique
+                      FROM pg_catalog.pg_options_to_table(r.reloptions) v WHERE v.option_name = 'unique') u
      WHERE r.relkind = 'I' AND NOT r.relispartition;
 COMMENT ON VIEW index_table.global_indexes IS
-    'indexes made by CREATE INDEX … USING global: the B-tree that has the entries, for amcheck and pageinspect; the relation whose VACUUM removes stale ones; is_built: it is complete, and queries use it; bytes: of all its parts; entries, and stale_entries since the last sweep (estimates, of PostgreSQL''s statistics); last_sweep, by whomever: NULL where none is known; is_visible: queries may use it';
+    'indexes made by CREATE INDEX … USING global: the B-tree that has the entries, for amcheck and pageinspect; the relation whose VACUUM removes stale ones; is_built: queries use it, and every partition takes writes; bytes: of all its parts; entries, and stale_entries since the last sweep (estimates, of PostgreSQL''s statistics); last_sweep, by whomever: NULL where none is known; is_visible: queries may use it';
 GRANT SELECT ON index_table.global_indexes TO PUBLIC;
 
 CREATE VIEW index_table.progress AS

@@ -58,10 +58,9 @@ CREATE VIEW index_table.stat AS
                                ELSE ARRAY(SELECT relid FROM pg_catalog.pg_partition_tree(t.oid) WHERE isleaf) END AS relations) p,
                LATERAL index_table.queue_lag(d.index_table) q
         UNION ALL
-        SELECT g.index, g.base, g.entries, g.stale_entries, pg_catalog.pg_stat_get_numscans(g.tree),
+        SELECT g.index, g.base, g.entries, COALESCE(g.stale_entries, 0), pg_catalog.pg_stat_get_numscans(g.tree),
                pg_catalog.pg_stat_get_tuples_returned(g.tree), g.bytes, NULL, NULL, true
           FROM index_table.global_indexes g
-         WHERE g.is_built
            ) s,
            LATERAL index_table.counters(s.index_table) c;
 COMMENT ON VIEW index_table.stat IS

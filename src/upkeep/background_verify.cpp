@@ -247,22 +247,30 @@ Outcome VerifyGlobalWhole(const Candidate &candidate, int64 *problems) {
         !TryLockAll(ListIndexedPartitions(candidate.relid)))
         return Outcome::Left;
     std::optional<GlobalIndex> index = FindGlobalIndex(candidate.relid);
+    if (!index && LacksTree(candidate.relid)) {
+        WarnOfNotBuilt(candidate.relid);
+        RecordWork(candidate.relid, Work::Verify, GetCurrentTimestamp(), 1);
+        *problems = 1;
+        return Outcome::Done;
+    }
     if (!index || !IsComplete(*index))
         return Outcome::Left;
     *problems = VerifyWhole(*index);
-    if (*problems > 0)
+    if (*problems > 0) {
         Warn(candidate.relid, *problems, NIL);
+    } else if (!IsBuilt(candidate.relid)) {
+        WarnOfNotBuilt(candidate.relid);
+        *problems = 1;
+    }
     return Outcome::Done;
 }
 
 void Repair(const Candidate &candidate) {
     int64 problems = 0;
-    if (candidate.is_global) {
-        std::optional<GlobalIndex> index = FindGlobalIndex(candidate.relid);
-        problems = index ? RepairWhole(*index) : 0;
-    } else if (const IndexTable *table = FindIndexTable(candidate.relid)) {
+    if (candidate.is_global)
+        problems = RepairWhole(candidate.relid);
+    else if (const IndexTable *table = FindIndexTable(candidate.relid))
         problems = RepairIndexTable(LockIndexTable(table, AccessShareLock));
-    }
     ereport(LOG,
             (errmsg_plural("repaired %lld problem in %s", "repaired %lld problems in %s", problems,
                            static_cast<long long>(problems), NameOf(candidate.relid))));

@@ -6,6 +6,13 @@ DROP FUNCTION index_table.describe(regclass);
 DROP PROCEDURE index_table.create_concurrently(regclass, text, text, text, text, boolean, text, text, text, integer, text, boolean, boolean, boolean, text);
 DROP FUNCTION index_table."create"(regclass, text, text, text, text, boolean, text, text, text, integer, text, boolean, boolean, boolean, text);
 
+-- Catalog -------------------------------------------------------------------
+
+ALTER TABLE index_table.definition DROP CONSTRAINT definition_state_check;
+ALTER TABLE index_table.definition ADD CHECK (state IN ('b', 'r', 'd', 'm'));
+COMMENT ON COLUMN index_table.definition.state IS
+    'b: built; r: restored, and not looked at since; d: damaged, restored without what it should hold; m: it may have missed changes, for its triggers were disabled or dropped';
+
 -- Creating, dropping and checking -------------------------------------------
 
 CREATE FUNCTION index_table."create"(
@@ -116,10 +123,16 @@ CREATE VIEW index_table.index_tables AS
 COMMENT ON VIEW index_table.index_tables IS 'index tables of this database, with their size in bytes (indexes included), or the servers that they are on';
 GRANT SELECT ON index_table.index_tables TO PUBLIC;
 
+CREATE FUNCTION index_table.is_built(index regclass) RETURNS boolean
+    AS 'MODULE_PATHNAME', 'index_table_is_built'
+    LANGUAGE C STABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION index_table.is_built(regclass) IS
+    'whether queries use a global index and every partition takes writes: not so while it is built concurrently, after pg_upgrade, and where another tool has put its own file in the place of a part of it. Waits for no lock; NULL of what is no global index';
+
 CREATE OR REPLACE VIEW index_table.global_indexes AS
     SELECT r.oid::pg_catalog.regclass AS index, i.indrelid::pg_catalog.regclass AS base,
-           pg_catalog.pg_get_indexdef(r.oid) AS definition, COALESCE(x.indisunique, false) AS is_unique,
-           COALESCE(i.indisvalid AND x.indisvalid, false) AS is_built, x.indexrelid::pg_catalog.regclass AS tree,
+           pg_catalog.pg_get_indexdef(r.oid) AS definition, COALESCE(x.indisunique, u.is_unique, false) AS is_unique,
+           COALESCE(index_table.is_built(r.oid), false) AS is_built, x.indexrelid::pg_catalog.regclass AS tree,
            s.oid::pg_catalog.regclass AS storage,
            COALESCE(pg_catalog.pg_total_relation_size(s.oid), 0)
            + COALESCE((SELECT sum(pg_catalog.pg_relation_size(c.relid))
@@ -138,11 +151,13 @@ CREATE OR REPLACE VIEW index_table.global_indexes AS
              ON s.relnamespace = 'pg_toast'::pg_catalog.regnamespace
             AND s.relname = 'index_table_global_' || r.oid
       LEFT JOIN pg_catalog.pg_index x ON x.indrelid = s.oid
-      LEFT JOIN pg_catalog.pg_class xc ON xc.oid = x.indexrelid
+      LEFT JOIN pg_catalog.pg_class xc ON xc.oid = x.indexrelid,
+           LATERAL (SELECT bool_or(v.option_value::boolean) AS is_unique
+                      FROM pg_catalog.pg_options_to_table(r.reloptions) v WHERE v.option_name = 'unique') u
      WHERE r.relkind = 'I' AND NOT r.relispartition;
 
 COMMENT ON VIEW index_table.global_indexes IS
-    'indexes made by CREATE INDEX … USING global: the B-tree that has the entries, for amcheck and pageinspect; the relation whose VACUUM removes stale ones; is_built: it is complete, and queries use it; bytes: of all its parts; entries, and stale_entries since the last sweep (estimates, of PostgreSQL''s statistics); last_sweep, by whomever: NULL where none is known; is_visible: queries may use it';
+    'indexes made by CREATE INDEX … USING global: the B-tree that has the entries, for amcheck and pageinspect; the relation whose VACUUM removes stale ones; is_built: queries use it, and every partition takes writes; bytes: of all its parts; entries, and stale_entries since the last sweep (estimates, of PostgreSQL''s statistics); last_sweep, by whomever: NULL where none is known; is_visible: queries may use it';
 
 CREATE FUNCTION index_table.counters(
     index_table regclass,
@@ -241,10 +256,9 @@ CREATE OR REPLACE VIEW index_table.stat AS
                                ELSE ARRAY(SELECT relid FROM pg_catalog.pg_partition_tree(t.oid) WHERE isleaf) END AS relations) p,
                LATERAL index_table.queue_lag(d.index_table) q
         UNION ALL
-        SELECT g.index, g.base, g.entries, g.stale_entries, pg_catalog.pg_stat_get_numscans(g.tree),
+        SELECT g.index, g.base, g.entries, COALESCE(g.stale_entries, 0), pg_catalog.pg_stat_get_numscans(g.tree),
                pg_catalog.pg_stat_get_tuples_returned(g.tree), g.bytes, NULL, NULL, true
           FROM index_table.global_indexes g
-         WHERE g.is_built
            ) s,
            LATERAL index_table.counters(s.index_table) c;
 
@@ -866,5 +880,39 @@ COMMENT ON FUNCTION index_table.key_concerns(regclass, smallint[], boolean, bool
 
 COMMENT ON TABLE index_table.retired_partition IS
     'numbers of truncated, detached and dropped partitions, and such as failed transactions have given, of which an index table may still store entries';
+
+-- Whoever owns what the rows name dumps and loads them.
+ALTER EXTENSION index_table DROP SEQUENCE index_table.partition_id_seq;
+ALTER EXTENSION index_table ADD SEQUENCE index_table.partition_id_seq;
+ALTER EXTENSION index_table DROP TABLE index_table.undrained;
+ALTER EXTENSION index_table ADD TABLE index_table.undrained;
+ALTER EXTENSION index_table DROP TABLE index_table.intent;
+ALTER EXTENSION index_table ADD TABLE index_table.intent;
+GRANT INSERT ON index_table.partition, index_table.retired_partition, index_table.loaded_partition TO PUBLIC;
+GRANT SELECT, INSERT ON index_table.captured TO PUBLIC;
+COMMENT ON TABLE index_table.undrained IS
+    'changes of foreign partitions that could not be carried into index tables; identity NULL: the partition as a whole. Tried again by every drain(). Not dumped: it has keys of rows, and everybody may dump';
+ALTER TABLE index_table.intent ADD COLUMN written_by xid8;
+COMMENT ON TABLE index_table.intent IS
+    'rows whose changes, or whose entries'' changes, a transaction was about to commit on other servers: columns of the identity and values, one row after the other; NULL: any row. Gone when it commits here; drain() reads the rows again if it does not. Not dumped: it has keys of rows, and everybody may dump';
+
+-- Of these, index tables are not known to have what the servers have: a dump leaves their numbers out, and what it restores
+-- is not believed. Transactions in progress are not counted: what they do comes after the dump, on both sides.
+CREATE FUNCTION index_table.unsettled_partitions() RETURNS SETOF oid
+    LANGUAGE sql STABLE PARALLEL SAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$
+    SELECT leaf::oid FROM index_table.intent
+     WHERE written_by IS NULL
+        OR CASE WHEN written_by < pg_snapshot_xmax(pg_current_snapshot())
+                THEN coalesce(pg_xact_status(written_by), 'aborted') = 'aborted' END
+    UNION
+    SELECT leaf::oid FROM index_table.undrained WHERE identity IS NOT NULL
+    $$;
+COMMENT ON FUNCTION index_table.unsettled_partitions() IS
+    'internal: foreign partitions of which rows are to be read again, or were refused. A dump leaves their numbers out: what it restores is looked at by repair()';
+SELECT pg_catalog.pg_extension_config_dump('index_table.partition',
+    'WHERE relation::pg_catalog.oid NOT IN (SELECT index_table.unsettled_partitions())');
+COMMENT ON FUNCTION index_table.load() IS
+    'row trigger of the tables that are dumped: leaves out rows of relations that a dump has left out, or that the user does not own, and numbers of partitions that have one';
 
 SELECT index_table.keep_local();
