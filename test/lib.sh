@@ -319,11 +319,68 @@ copy_tree() {
     if [ ${#as_user[@]} -gt 0 ]; then chown -R --reference="$scratch" "$1"; fi
 }
 
+# build_kept TREE [make's arguments]: builds what TREE, a copy by copy_tree, has, and sets `built` to where. Objects
+# are kept between runs, in a directory for each checkout, version of the server, compiler, and set of flags: a change
+# of one file compiles one file. BUILD_DIR is where these are, by default ~/.cache/index_table/build, for root
+# /var/cache/index_table/build, because compilers run as another user. Directories that have not been used for a month
+# are removed. Nothing is kept where BUILD_DIR is empty or cannot be written.
+# The caller installs from it, then calls release_build.
+build_kept() {
+    local tree=$1 base=${XDG_CACHE_HOME:-$caller_home/.cache}/index_table/build file
+    shift
+    [ "$(id -u)" -ne 0 ] || base=/var/cache/index_table/build
+    base=${BUILD_DIR-$base}
+    if [ -z "$base" ] || ! mkdir -p "$base" 2>/dev/null || [ ! -w "$base" ]; then
+        built=$tree
+        build_in "$tree" "$@"
+        return
+    fi
+    built=$(realpath "$base")/$(build_name "$@")
+    mkdir -p "$built"
+    exec {build_lock}>"$built.lock"
+    flock "$build_lock"
+    # What was being written when a run was killed may be half an object, or half of what it was made from.
+    [ ! -e "$built/building" ] || find "$built" -newer "$built/building" -name '*.[odg]*' |
+        while read -r file; do rm -f "${file%.*}".{o,d,gch}; done
+    update_sources "$tree" "$built"
+    if [ ${#as_user[@]} -gt 0 ]; then chown -R --reference="$scratch" "$built"; fi
+    touch "$built/building" "$built.lock"
+    build_in "$built" "$@" || { rm -f "$built/building"; return 1; }
+    rm -f "$built/building"
+    find "$base" -mindepth 1 -maxdepth 1 -name '*.lock' -mtime +30 2>/dev/null |
+        while read -r file; do rm -rf "${file%.lock}" "$file"; done
+}
+
+release_build() {
+    [ -z "${build_lock:-}" ] || exec {build_lock}>&-
+    build_lock=
+}
+
+# build_name [make's arguments]: of what the same objects are good for
+build_name() {
+    local compiler=${CXX:-g++}
+    printf '%s-%s-%s' "$(version_of "$PG_CONFIG")" "$(basename "${compiler%% *}")" \
+        "$({ "$PG_CONFIG"; stat -c %Y "$("$PG_CONFIG" --includedir-server)/pg_config.h"; ${compiler%% *} --version
+             echo "$top $compiler $* ${FAULTS:-} ${VALGRIND:-}"; } | sha1sum | cut -c 1-10)"
+}
+
+# update_sources TREE DIRECTORY: gives DIRECTORY what a build reads; a file that is the same keeps its time
+update_sources() {
+    local file
+    (cd "$1" && find Makefile index_table.control src sql/schedule test/specs/schedule -type f | sort) >"$scratch/sources"
+    (cd "$2" && find . -type f ! -name '*.[od]' ! -name '*.gch' ! -name building | sed 's|^./||' | sort) |
+        comm -13 "$scratch/sources" - | while read -r file; do rm -f "$2/$file"; done
+    while read -r file; do
+        cmp -s "$1/$file" "$2/$file" || install -D -m 644 "$1/$file" "$2/$file"
+    done <"$scratch/sources"
+}
+
 # build_in DIRECTORY [make's arguments]
 build_in() {
-    local dir=$1
+    local dir=$1 debug=-g1 # lines for backtraces are enough, and compile faster
     shift
-    run make -s -C "$dir" -j "$(nproc)" PG_CONFIG="$PG_CONFIG" FAULTS="${FAULTS:-}" ${CXX:+CXX="$CXX"} "$@"
+    [ -z "${VALGRIND:-}" ] || debug=-g
+    run make -s -C "$dir" -j "$(nproc)" PG_CONFIG="$PG_CONFIG" FAULTS="${FAULTS:-}" DEBUG="$debug" ${CXX:+CXX="$CXX"} "$@"
 }
 
 # A private installation of the server with the extension in it, so that nothing is

@@ -2,7 +2,7 @@
 # the base table.
 #
 #   RANDOM_SEED         repeats a run
-#   RANDOM_STATEMENTS   how many in all (4000)
+#   RANDOM_STATEMENTS   how many in all (1000)
 #   RANDOM_SCHEMAS      over how many schemas (4)
 #   RANDOM_SHRINK       seconds to spend on shrinking what fails (60)
 use strict;
@@ -19,7 +19,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $seed = $ENV{RANDOM_SEED} // int(rand(2**31));
-my $total = $ENV{RANDOM_STATEMENTS} // 4000;
+my $total = how_many('RANDOM_STATEMENTS', 500);
 my $schemas = $ENV{RANDOM_SCHEMAS} // 4;
 my $shrink_time = $ENV{RANDOM_SHRINK} // 60;
 

@@ -6,7 +6,7 @@ use FindBin;
 use Test::More;
 
 my $lib = "$FindBin::RealBin/lib";
-my $seeds = $ENV{SEEDS_COUNT} // 40;
+my $seeds = $ENV{SEEDS_COUNT} // 20;
 
 # What is generated, as text. RandomQueries wants to know values, which it is told.
 my %programs = (

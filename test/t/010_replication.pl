@@ -176,7 +176,7 @@ oracle_ok($primary, 'postgres', 'INSERT after that');
 
 # --- Physical standby ---------------------------------------------------------------
 
-my $standby = PostgreSQL::Test::Cluster->new('standby');
+my $standby = QuickNode->new('standby');
 $standby->init_from_backup($primary, 'backup', has_streaming => 1);
 $standby->start;
 

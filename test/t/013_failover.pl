@@ -4,7 +4,7 @@
 # transactions end either way, and it is the next primary.
 #
 #   FAILOVER_SEED     repeats a run (what runs side by side repeats only roughly)
-#   FAILOVER_ROUNDS   (3)
+#   FAILOVER_ROUNDS   (2)
 use strict;
 use warnings;
 
@@ -19,7 +19,7 @@ use Test::More;
 use Time::HiRes 'sleep';
 
 my $seed = $ENV{FAILOVER_SEED} // int(rand(1 << 30));
-my $rounds = $ENV{FAILOVER_ROUNDS} // 3;
+my $rounds = how_many('FAILOVER_ROUNDS', 2);
 note("FAILOVER_SEED=$seed FAILOVER_ROUNDS=$rounds");
 diag("FAILOVER_SEED=$seed") if $rounds > 3;
 srand($seed);
@@ -66,7 +66,7 @@ my %count = (failovers => 0, answers => 0);
 foreach my $round (1 .. $rounds)
 {
 	$primary->backup("backup_$round");
-	my $standby = PostgreSQL::Test::Cluster->new("primary_$round");
+	my $standby = QuickNode->new("primary_$round");
 	$standby->init_from_backup($primary, "backup_$round", has_streaming => 1);
 	$standby->start;
 	# Where partitions come and go, a snapshot's queries differ without index tables, too.

@@ -3,7 +3,7 @@
 # in the end both have the same rows, and on both all is in step.
 #
 #   BOTH_SIDES_SEED     repeats a run (what runs side by side repeats only roughly)
-#   BOTH_SIDES_ROUNDS   (3)
+#   BOTH_SIDES_ROUNDS   (2)
 use strict;
 use warnings;
 
@@ -18,7 +18,7 @@ use Test::More;
 use Time::HiRes 'sleep';
 
 my $seed = $ENV{BOTH_SIDES_SEED} // int(rand(1 << 30));
-my $rounds = $ENV{BOTH_SIDES_ROUNDS} // 3;
+my $rounds = how_many('BOTH_SIDES_ROUNDS', 2);
 note("BOTH_SIDES_SEED=$seed BOTH_SIDES_ROUNDS=$rounds");
 diag("BOTH_SIDES_SEED=$seed") if $rounds > 3;
 srand($seed);

@@ -14,8 +14,7 @@ my $directory = PostgreSQL::Test::Utils::tempdir();
 
 # --- What is dumped -----------------------------------------------------------------
 
-$node->safe_psql('postgres', 'CREATE DATABASE source');
-$node->safe_psql('source', varied_tables_sql() . q{
+my $script = varied_tables_sql() . q{
 SELECT index_table.create('customers', 'town', name => 'active_customers', predicate => 'active AND id > 10');
 
 -- Numbers that have been used, of partitions that are gone or were truncated.
@@ -27,7 +26,9 @@ DROP TABLE "Odd.Names".top;
 
 CREATE TABLE orders (id int PRIMARY KEY, email text REFERENCES customers_by_email (email) ON UPDATE CASCADE ON DELETE SET NULL);
 INSERT INTO orders SELECT id, email FROM customers ORDER BY id LIMIT 20;
-});
+};
+$node->safe_psql('postgres', 'CREATE DATABASE source');
+$node->safe_psql('source', $script);
 
 my $tags = 'SELECT u.v, u.o FROM unnest(b.tags) WITH ORDINALITY u(v, o)';
 my $events = '"Odd.Names"."Events"';
@@ -224,6 +225,46 @@ copy_ok('directory');
 # A copy of the files, with the same OIDs.
 $node->safe_psql('postgres', 'CREATE DATABASE copied TEMPLATE source');
 copy_ok('copied');
+
+# --- Whoever owns everything, and is no superuser ----------------------------------------
+
+# The extension is there already: making it takes a superuser. Another role has tables of its own, in either database.
+$node->safe_psql('postgres', 'CREATE ROLE owner LOGIN; CREATE ROLE other LOGIN');
+my $others = q{
+CREATE SCHEMA others AUTHORIZATION other;
+SET ROLE other;
+CREATE TABLE others.theirs (id int PRIMARY KEY, k text) PARTITION BY RANGE (id);
+CREATE TABLE others.theirs_1 PARTITION OF others.theirs FOR VALUES FROM (0) TO (100);
+CREATE TABLE others.theirs_2 PARTITION OF others.theirs FOR VALUES FROM (100) TO (200);
+INSERT INTO others.theirs SELECT i, 'k' || i FROM generate_series(1, 150) i;};
+my $their_index = q{SET ROLE other; SELECT index_table.create('others.theirs', 'k', is_unique => true); TRUNCATE others.theirs_2;};
+foreach my $db ('owned_source', 'owned', 'owned_inserts')
+{
+	$node->safe_psql('postgres', "CREATE DATABASE $db TEMPLATE template0 OWNER owner");
+	$node->safe_psql($db, 'CREATE EXTENSION index_table; GRANT ALL ON SCHEMA public TO owner');
+}
+(my $owned = $script) =~ s/CREATE EXTENSION index_table;// or die;
+$node->safe_psql('owned_source', "SET ROLE owner; $owned" . oracle_sql(@tables));
+$node->safe_psql('owned_source', "$others $their_index");
+$node->safe_psql($_, $others) foreach 'owned', 'owned_inserts';
+foreach my $kind ([ 'owned', '-j2' ], [ 'owned_inserts', '--inserts' ])
+{
+	my ($db, @options) = @$kind;
+	my $as_owner = 'user=owner ' . $node->connstr($db);
+	$node->command_ok([ 'pg_dump', '-d', 'user=owner ' . $node->connstr('owned_source'), '-N', 'others', '-Fd', @options, '-f', "$directory/$db" ],
+		"$db: pg_dump by the owner");
+	my ($list) = run_command([ 'pg_restore', '-l', "$directory/$db" ]);
+	append_to_file("$directory/$db.list", join("\n", grep { !/EXTENSION|SCHEMA - index_table/ } split(/\n/, $list)) . "\n");
+	my ($out, $err) = run_command([ 'pg_restore', '--exit-on-error', '-L', "$directory/$db.list", '-d', $as_owner, "$directory/$db" ]);
+	is($err, '', "$db: pg_restore by the owner");
+	is($node->safe_psql($db, "SELECT count(*) FROM index_table.partition WHERE base = 'others.theirs'::regclass OR relation = 'others.theirs_1'::regclass"),
+		0, "$db: of tables of another role nothing is loaded");
+	is($node->safe_psql($db, 'SELECT bool_and(is_complete) FROM index_table.index_tables'), 't', "$db: complete");
+	$node->safe_psql($db, $their_index);
+	is($node->safe_psql($db, "SELECT count(*) FROM index_table.verify('others.theirs_by_k')"), 0, "$db: an index table of the other role");
+	$node->safe_psql($db, 'DROP SCHEMA others CASCADE');
+	copy_ok($db);
+}
 
 oracle_ok($node, 'source', 'source: still in step');
 $node->stop;

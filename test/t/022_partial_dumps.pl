@@ -146,6 +146,17 @@ sub copy_ok
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
 	my %damaged = %{ $options{damaged} // {} };
 	$node->safe_psql($db, checks_sql() . oracle_sql(@tables, @e, @c));
+	# Without a write: empty partitions make no difference to readers.
+	if (!$options{rebuild})
+	{
+		my %incomplete = map { $_ => 1 } 't_unfinished', map { @{ $_ // [] } } values %damaged;
+		# That no row meets the predicate, only a writer finds out.
+		$incomplete{t_by_none} = 1
+		  if $node->safe_psql($db, "SELECT EXISTS (SELECT FROM t) AND state = 'r' FROM index_table.definition WHERE index_table = 't_by_none'::regclass") eq 't';
+		is($node->safe_psql($db, "SELECT string_agg(index_table::text, ' ' ORDER BY index_table::text COLLATE \"C\") FROM index_table.index_tables
+				WHERE NOT is_complete AND base::regclass::text IN ('t', 'e', 'c')"), join(' ', sort keys %incomplete),
+			"$db: what readers do without");
+	}
 	my @bases = grep { $node->safe_psql($db, "SELECT to_regclass('$_') IS NOT NULL") eq 't' } @{ $options{bases} // [qw(t e c)] };
 	foreach my $base (@bases)
 	{

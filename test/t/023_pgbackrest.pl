@@ -87,7 +87,7 @@ like(backrest_ok('info', 'info'), qr/incr backup/, 'there are two backups');
 
 # --- Restores -----------------------------------------------------------------------------
 
-my $restored = PostgreSQL::Test::Cluster->new('restored');
+my $restored = QuickNode->new('restored');
 mkdir $restored->basedir;
 mkdir $restored->data_dir or die $!;
 chmod 0700, $restored->data_dir;

@@ -193,8 +193,15 @@ is($new->safe_psql('source', $_), $expected{$_}, 'upgraded: same ' . substr($_, 
 # The tree is not carried over, and nobody is let down by that.
 is($new->safe_psql('source', "LOAD 'index_table'; SET search_path = public, types; SELECT count(*) FROM people WHERE mail = 'mail76'"), 1, 'upgraded: queries do without');
 like(sqlstate($new, 'source', "INSERT INTO people VALUES (1, 'north', 'x', 'mAIL76')"), qr/^55000/, 'upgraded: writers are refused');
-is(sqlstate($new, 'source', qq{LOAD 'index_table'; REINDEX INDEX people_mail; REINDEX INDEX "People's Town"; REINDEX INDEX people_name;
-	REINDEX INDEX people_trigrams; REINDEX INDEX people_similar; REINDEX INDEX people_prefix; REINDEX INDEX people_born; REINDEX INDEX people_both}), '', 'upgraded: REINDEX');
+my $unbuilt = 'SELECT count(*) FROM index_table.global_indexes WHERE NOT is_built';
+is($new->safe_psql('source', $unbuilt), 8, 'upgraded: the view tells of each');
+is($new->safe_psql('source', "SELECT count(*) FROM index_table.stat AS s JOIN index_table.global_indexes AS g ON g.index = s.index_table WHERE NOT g.is_built"), 8, 'upgraded: and so do the statistics');
+is($new->safe_psql('source', "SELECT index_table.repair('people_mail') = count(*) FROM people"), 't', 'upgraded: repair builds one');
+# PostgreSQL's own command, in a session that has not loaded the library: of one index, of a partition, and of all.
+is(sqlstate($new, 'source', qq{REINDEX INDEX "People's Town"}), '', 'upgraded: REINDEX INDEX');
+is($new->safe_psql('source', $unbuilt), 6, 'upgraded: builds it');
+$new->command_ok([ 'reindexdb', '-d', $new->connstr('source'), '-S', 'public' ], 'upgraded: reindexdb');
+is($new->safe_psql('source', $unbuilt), 0, 'upgraded: builds all that were not built');
 restored_ok($new, 'source');
 
 $new->stop;

@@ -2,7 +2,7 @@
 # moment, by cancels, terminations, timeouts and crashes.
 #
 #   ONLINE_SEED         repeats the choices of a run (not its timing)
-#   ONLINE_ROUNDS       how many interruptions (20)
+#   ONLINE_ROUNDS       how many interruptions (10)
 #   ONLINE_KINDS        of which kinds, in turns (cancel terminate timeout crash kill)
 use strict;
 use warnings;
@@ -16,7 +16,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $seed = $ENV{ONLINE_SEED} // int(rand(2**31));
-my $rounds = $ENV{ONLINE_ROUNDS} // 20;
+my $rounds = how_many('ONLINE_ROUNDS', 5);
 srand($seed);
 note "ONLINE_SEED=$seed";
 

@@ -3,7 +3,7 @@
 # with snapshots older than the index tables.
 #
 #   QUERY_SEED      repeats a run (what runs beside another session repeats only roughly)
-#   QUERY_COUNT     how many queries in all (5000)
+#   QUERY_COUNT     how many queries in all (2500)
 #   QUERY_SCHEMAS   over how many schemas (4)
 #   QUERY_SAVE      a directory for the schemas over which queries fail
 #   QUERY_PARTS     which parts: rest, writer, own, old (all)
@@ -13,7 +13,7 @@ use warnings;
 use FindBin;
 use lib "$FindBin::RealBin/lib";
 use Time::HiRes 'time';
-use IndexTableTest qw(new_node has_extension oracle_sql oracle_ok check_storage quote_literal sections wait_until_up);
+use IndexTableTest qw(how_many new_node has_extension oracle_sql oracle_ok check_storage quote_literal sections wait_until_up);
 use RandomGlobals;
 use RandomQueries;
 use RandomStatements;
@@ -23,7 +23,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $seed = $ENV{QUERY_SEED} // int(rand(2**31));
-my $total = $ENV{QUERY_COUNT} // 5000;
+my $total = how_many('QUERY_COUNT', 1500);
 my $schemas = $ENV{QUERY_SCHEMAS} // 4;
 my %parts = map { $_ => 1 } split /[ ,]+/, $ENV{QUERY_PARTS} // 'rest writer own old';
 my $chunk = 200;

@@ -4,7 +4,7 @@
 # rows they return, their number, errors, what triggers saw, and what every table holds afterwards.
 #
 #   CHANGES_SEED      repeats a run
-#   CHANGES_COUNT     how many statements in all (5000)
+#   CHANGES_COUNT     how many statements in all (2500)
 #   CHANGES_SCHEMAS   over how many schemas (4)
 #   CHANGES_SAVE      a directory for the scripts of schemas where something differs
 #   CHANGES_WHOLE     1: reports show what tables hold, not only that it differs
@@ -14,7 +14,7 @@ use warnings;
 use FindBin;
 use lib "$FindBin::RealBin/lib";
 use Time::HiRes 'time';
-use IndexTableTest qw(run_sides new_node oracle_sql check_storage sections);
+use IndexTableTest qw(how_many run_sides new_node oracle_sql check_storage sections);
 use RandomChanges;
 use RandomGlobals;
 use PostgreSQL::Test::Cluster;
@@ -22,7 +22,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $seed = $ENV{CHANGES_SEED} // int(rand(2**31));
-my $total = $ENV{CHANGES_COUNT} // 5000;
+my $total = how_many('CHANGES_COUNT', 1500);
 my $schemas = $ENV{CHANGES_SCHEMAS} // 4;
 my $whole = $ENV{CHANGES_WHOLE} ? 'true' : 'false';
 my $chunk = 300;

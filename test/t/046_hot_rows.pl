@@ -14,7 +14,7 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-my $seconds = $ENV{HOT_SECONDS} // 8;
+my $seconds = how_many('HOT_SECONDS', 8);
 my $clients = $ENV{HOT_CLIENTS} // 8;
 my $directory = PostgreSQL::Test::Utils::tempdir();
 my $node = new_node('hot', conf => "session_preload_libraries = index_table\nindex_table.enable_scan = force\nfsync = off\ndeadlock_timeout = 50ms\n");

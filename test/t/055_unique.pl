@@ -24,7 +24,7 @@ use Time::HiRes qw(clock_gettime sleep CLOCK_MONOTONIC);
 use UniqueModel qw(replay presences_at_end false_violations missed_violations deadlocks);
 
 our $is_global;
-my $seconds = $ENV{UNIQUE_SECONDS} // 8;
+my $seconds = how_many('UNIQUE_SECONDS', 8);
 my $clients = $ENV{UNIQUE_CLIENTS} // 8;
 my $keys = $ENV{UNIQUE_KEYS} // 14;
 my $seed = $ENV{UNIQUE_SEED} // time;

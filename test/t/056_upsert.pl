@@ -14,7 +14,7 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-my $seconds = $ENV{UPSERT_SECONDS} // 4;
+my $seconds = how_many('UPSERT_SECONDS', 4);
 my $clients = $ENV{UPSERT_CLIENTS} // 8;
 my $directory = PostgreSQL::Test::Utils::tempdir();
 my $node = new_node('upsert', conf => "session_preload_libraries = index_table\nfsync = off\ndeadlock_timeout = 50ms\n");

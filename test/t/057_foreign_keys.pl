@@ -3,7 +3,7 @@
 # and what all tables hold after it.
 #
 #   FOREIGN_KEYS_SEED     repeats a run
-#   FOREIGN_KEYS_COUNT    how many statements in all (4000)
+#   FOREIGN_KEYS_COUNT    how many statements in all (2000)
 #   FOREIGN_KEYS_SCHEMAS  over how many schemas (8)
 #   FOREIGN_KEYS_SAVE     a directory for the scripts of schemas where something differs
 use strict;
@@ -11,13 +11,13 @@ use warnings;
 
 use FindBin;
 use lib "$FindBin::RealBin/lib";
-use IndexTableTest qw(new_node check_storage);
+use IndexTableTest qw(how_many new_node check_storage);
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $seed = $ENV{FOREIGN_KEYS_SEED} // int(rand(2**31));
-my $total = $ENV{FOREIGN_KEYS_COUNT} // 4000;
+my $total = how_many('FOREIGN_KEYS_COUNT', 2000);
 my $schemas = $ENV{FOREIGN_KEYS_SCHEMAS} // 8;
 
 my $node = new_node('foreign_keys', conf => "restart_after_crash = on\njit = off\nfsync = off\n");

@@ -4,7 +4,7 @@
 # order, their number, errors, what triggers saw, in order, and what every table holds afterwards.
 #
 #   UPSERTS_SEED        repeats a run
-#   UPSERT_STATEMENTS   how many statements in all (5000)
+#   UPSERT_STATEMENTS   how many statements in all (2500)
 #   UPSERT_SAVE         a directory for the scripts of schemas where something differs
 #   UPSERT_WHOLE        1: reports show what tables hold, not only that it differs
 #   UPSERT_REFERENCE    1: neither table is partitioned: what differs is the fault of the test
@@ -14,14 +14,14 @@ use warnings;
 use FindBin;
 use lib "$FindBin::RealBin/lib";
 use Time::HiRes 'time';
-use IndexTableTest qw(run_sides new_node oracle_sql oracle_ok check_storage sections sqlstate);
+use IndexTableTest qw(how_many run_sides new_node oracle_sql oracle_ok check_storage sections sqlstate);
 use RandomUpserts;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $seed = $ENV{UPSERTS_SEED} // int(rand(2**31));
-my $total = $ENV{UPSERT_STATEMENTS} // 5000;
+my $total = how_many('UPSERT_STATEMENTS', 2500);
 my $whole = $ENV{UPSERT_WHOLE} ? 'true' : 'false';
 my $reference = $ENV{UPSERT_REFERENCE};
 my $schemas = 4;

@@ -4,7 +4,7 @@
 # nothing fails that does not fail on a table that is not partitioned, where most rounds are run
 # first, for a moment.
 #
-#   UPSERT_SECONDS         of each round (2 or 1)
+#   UPSERT_SECONDS         of each round (2)
 #   UPSERT_CLIENTS         (8)
 #   UPSERT_ROUNDS          only those whose title it matches, as '^native, read committed'
 use strict;
@@ -18,7 +18,7 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-my $seconds = $ENV{UPSERT_SECONDS} // 2;
+my $seconds = how_many('UPSERT_SECONDS', 2);
 my $clients = $ENV{UPSERT_CLIENTS} // 8;
 my $wanted = $ENV{UPSERT_ROUNDS} // '.';
 my $directory = PostgreSQL::Test::Utils::tempdir();

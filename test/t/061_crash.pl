@@ -6,7 +6,7 @@
 # rolled back, what was interrupted can be completed or dropped; then the oracle, verify, amcheck.
 #
 #   CRASH_SEED     repeats a run (what runs side by side repeats only roughly)
-#   CRASH_ROUNDS   (5)
+#   CRASH_ROUNDS   (3)
 use strict;
 use warnings;
 
@@ -21,7 +21,7 @@ use Test::More;
 use Time::HiRes 'sleep';
 
 my $seed = $ENV{CRASH_SEED} // int(rand(1 << 30));
-my $rounds = $ENV{CRASH_ROUNDS} // 5;
+my $rounds = how_many('CRASH_ROUNDS', 3);
 note("CRASH_SEED=$seed CRASH_ROUNDS=$rounds");
 diag("CRASH_SEED=$seed") if $rounds > 5;
 srand($seed);

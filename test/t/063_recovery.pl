@@ -1,6 +1,6 @@
 # Recovery to a moment in the middle of a load: index tables and global indexes are those of that moment.
 #
-#   RECOVERY_SEED, RECOVERY_MOMENTS (3)
+#   RECOVERY_SEED, RECOVERY_MOMENTS (2)
 use strict;
 use warnings;
 
@@ -15,7 +15,7 @@ use Test::More;
 use Time::HiRes 'sleep';
 
 my $seed = $ENV{RECOVERY_SEED} // int(rand(1 << 30));
-my $moments = $ENV{RECOVERY_MOMENTS} // 3;
+my $moments = how_many('RECOVERY_MOMENTS', 2);
 note("RECOVERY_SEED=$seed");
 srand($seed);
 
@@ -48,7 +48,7 @@ $node->poll_query_until('postgres', "SELECT last_archived_wal >= '$last' FROM pg
 foreach my $number (1 .. $moments)
 {
 	my $target = splice(@targets, int(rand(@targets)), 1);
-	my $restored = PostgreSQL::Test::Cluster->new("restored_$number");
+	my $restored = QuickNode->new("restored_$number");
 	$restored->init_from_backup($node, 'backup', has_restoring => 1);
 	# Which is no standby: it stops there and goes on from there, beside what others have archived since.
 	$restored->append_conf('postgresql.conf', "archive_mode = off\nrecovery_target_timeline = current\nrecovery_target_lsn = '$target'\nrecovery_target_action = promote\nautovacuum = off\n");

@@ -86,9 +86,10 @@ my @neighbours = (
 	{ name => 'pg_hint_plan', library => 'pg_hint_plan', extension => 'pg_hint_plan',
 		sql => q{SET index_table.enable_scan = force;
 			/*+ SeqScan(customers) */ SELECT id FROM customers WHERE email = 'mail3';
+			/*+ SeqScan(customers) */ SELECT id + 1 FROM customers WHERE email = 'mail3';
 			/*+ IndexScan(customers customers_by_email) */ SELECT id FROM customers WHERE email = 'mail3';
 			/*+ Leading((c e)) NestLoop(c e) */ SELECT count(*) FROM customers c JOIN "Odd.Names"."Events" e ON c.email = 'mail' || e.id WHERE e."Code" = 'Code5'},
-		result => "3\n3\n1" },
+		result => "3\n4\n3\n1" },
 	{ name => 'pgvector', extension => 'vector',
 		sql => q{CREATE TABLE items (id int, v vector(3)) PARTITION BY HASH (id);
 			CREATE TABLE items_0 PARTITION OF items FOR VALUES WITH (MODULUS 2, REMAINDER 0);

@@ -15,7 +15,7 @@ use Test::More;
 use Time::HiRes qw(sleep time);
 
 my $seed = $ENV{CANCELS_SEED} // int(rand(1 << 30));
-my $count = $ENV{CANCELS_COUNT} // 400;
+my $count = how_many('CANCELS_COUNT', 150);
 note "CANCELS_SEED=$seed CANCELS_COUNT=$count";
 diag "CANCELS_SEED=$seed";
 srand($seed);

@@ -56,6 +56,7 @@ like(sqlstate($node, 'postgres', q{INSERT INTO people VALUES (6001, 'late')}), q
 
 $node->safe_psql('postgres', 'DROP TABLE people_by_town, people_later; CREATE INDEX people_global ON people USING global (town)');
 repack('-t', 'people_0');
+is($node->safe_psql('postgres', q{SELECT is_built FROM index_table.global_indexes WHERE index = 'people_global'::regclass}), 'f', 'a global index is not built any more');
 my $state = sqlstate($node, 'postgres', q{SET index_table.enable_scan = force; SELECT count(*) FROM people WHERE town = 'Town 7' AND id > 0});
 my $count = $node->safe_psql('postgres', q{SET index_table.enable_scan = off; SELECT count(*) FROM people WHERE town = 'Town 7' AND id > 0});
 like($state, qr/^55000: global index "people_global" is not built/, 'a global index says that it must be built anew');

@@ -3,7 +3,7 @@
 # return without, in the same snapshot. First drains are called, then the worker drains.
 #
 #   DEFERRED_SEED      repeats a run (what runs side by side repeats only roughly)
-#   DEFERRED_QUERIES   how many queries are compared in all (6000)
+#   DEFERRED_QUERIES   how many queries are compared in all (3000)
 #   DEFERRED_PARTS     who drains: nobody, calls, worker (all)
 #   DEFERRED_RATE      transactions a second that the clients begin (200)
 use strict;
@@ -20,7 +20,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $seed = $ENV{DEFERRED_SEED} // int(rand(2**31));
-my $total = $ENV{DEFERRED_QUERIES} // 6000;
+my $total = how_many('DEFERRED_QUERIES', 3000);
 my $rate = $ENV{DEFERRED_RATE} // 200;
 my %parts = map { $_ => 1 } split /[ ,]+/, $ENV{DEFERRED_PARTS} // 'nobody calls worker';
 srand($seed);

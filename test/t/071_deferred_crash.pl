@@ -3,8 +3,8 @@
 # is what is found without, and in the end they are in step.
 #
 #   DEFERRED_CRASH_SEED      repeats a run (what runs side by side repeats only roughly)
-#   DEFERRED_CRASH_ROUNDS    (6)
-#   DEFERRED_CRASH_QUERIES   compared in each round (60)
+#   DEFERRED_CRASH_ROUNDS    (3)
+#   DEFERRED_CRASH_QUERIES   compared in each round (30)
 use strict;
 use warnings;
 
@@ -19,8 +19,8 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $seed = $ENV{DEFERRED_CRASH_SEED} // int(rand(2**31));
-my $rounds = $ENV{DEFERRED_CRASH_ROUNDS} // 6;
-my $queries = $ENV{DEFERRED_CRASH_QUERIES} // 60;
+my $rounds = how_many('DEFERRED_CRASH_ROUNDS', 3);
+my $queries = how_many('DEFERRED_CRASH_QUERIES', 30);
 srand($seed);
 note("DEFERRED_CRASH_SEED=$seed DEFERRED_CRASH_ROUNDS=$rounds");
 diag("DEFERRED_CRASH_SEED=$seed") if $rounds > 6;
@@ -136,7 +136,7 @@ drained_ok($node, 'after prepared transactions');
 $node->append_conf('postgresql.conf', "shared_preload_libraries = ''\n");
 $node->restart;
 $node->backup('copy');
-my $standby = PostgreSQL::Test::Cluster->new('standby');
+my $standby = QuickNode->new('standby');
 $standby->init_from_backup($node, 'copy', has_streaming => 1);
 $standby->append_conf('postgresql.conf', "max_standby_streaming_delay = -1\nhot_standby_feedback = off\n");
 $standby->start;

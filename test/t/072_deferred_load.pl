@@ -20,8 +20,8 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $seed = $ENV{LOAD_SEED} // int(rand(2**31));
-my $seconds = $ENV{LOAD_SECONDS} // 20;
-my $rate = $ENV{LOAD_RATE} // 300;
+my $seconds = how_many('LOAD_SECONDS', 10);
+my $rate = $ENV{LOAD_RATE} // 100;
 srand($seed);
 note("LOAD_SEED=$seed LOAD_SECONDS=$seconds");
 

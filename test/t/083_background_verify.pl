@@ -134,16 +134,22 @@ my $unindexed = "UPDATE pg_index SET indisready = %s WHERE indrelid = 'people_5'
 $node->safe_psql('postgres', 'SET allow_system_table_mods = on; ' . sprintf($unindexed, 'false'));
 value('UPDATE people SET town = town || 0 WHERE id = (SELECT min(id) FROM people_5 WHERE town IS NOT NULL)');
 $node->safe_psql('postgres', 'SET allow_system_table_mods = on; ' . sprintf($unindexed, 'true'));
+# And one that is not built, as pg_upgrade leaves it.
+value($_) foreach 'ALTER EVENT TRIGGER index_table_ddl_end DISABLE', 'CREATE INDEX people_unbuilt ON people USING global (name)', 'ALTER EVENT TRIGGER index_table_ddl_end ENABLE ALWAYS';
 $log = -s $node->logfile;
 verify_again();
 await('last_verify IS NOT NULL', 'all are verified once more');
 isnt(value(q{SELECT problems_found FROM index_table.stat WHERE index_table = 'people_global'::regclass}), '0', 'what a global index lacks is found');
 like(slurp_file($node->logfile, $log), qr/WARNING:  verification has found \d+ problems? in public\.people_global\n/, 'and told of');
+like(slurp_file($node->logfile, $log), qr/WARNING:  global index "people_unbuilt" is not built\n/, 'so is one that is not built');
+is(value(q{SELECT problems_found FROM index_table.stat WHERE index_table = 'people_unbuilt'::regclass}), '1', 'which is a problem');
 set('verify_repair', 'on');
 pass_by('verified by who may not know that');
 verify_again();
 await('last_verify IS NOT NULL AND (last_repair IS NOT NULL OR problems_found = 0)', 'and repaired');
 is(value("SELECT count(*) FROM index_table.verify('people_global')"), 0, 'with nothing left');
+is(value("SELECT index_table.is_built('people_unbuilt') AND NOT EXISTS (SELECT FROM index_table.verify('people_unbuilt'))"), 't', 'and built');
+value('DROP INDEX people_unbuilt');
 set('verify_repair', 'off');
 
 # Who wants a lock that a long slice holds gets it. A table says what is slow: of a setting a worker may hear late.

@@ -16,7 +16,7 @@ use Test::More;
 use Time::HiRes qw(sleep time);
 
 my $seed = $ENV{SHARDS_SEED} // int(rand(2**31));
-my $count = $ENV{SHARDS_STATEMENTS} // 120;
+my $count = how_many('SHARDS_STATEMENTS', 120);
 srand($seed);
 note "SHARDS_SEED=$seed";
 

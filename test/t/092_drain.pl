@@ -12,7 +12,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $seed = $ENV{DRAIN_SEED} // int(rand(2**31));
-my $rounds = $ENV{DRAIN_ROUNDS} // 50;
+my $rounds = how_many('DRAIN_ROUNDS', 12);
 srand($seed);
 note "DRAIN_SEED=$seed DRAIN_ROUNDS=$rounds";
 

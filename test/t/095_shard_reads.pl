@@ -3,7 +3,7 @@
 # restarted, stopped, stuck; cancels; fetch() and page().
 #
 #   SHARD_SEED    repeats a run
-#   SHARD_COUNT   how many random queries (300)
+#   SHARD_COUNT   how many random queries (150)
 use strict;
 use warnings;
 
@@ -11,13 +11,13 @@ use FindBin;
 use lib "$FindBin::RealBin/lib";
 use IO::Socket::UNIX;
 use Time::HiRes qw(time sleep);
-use IndexTableTest qw(new_node server_sql describe oracle_sql oracle_ok check_storage sqlstate start_session end_session has_extension);
+use IndexTableTest qw(how_many new_node server_sql describe oracle_sql oracle_ok check_storage sqlstate start_session end_session has_extension);
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $seed = $ENV{SHARD_SEED} // int(rand(2**31));
-my $total = $ENV{SHARD_COUNT} // 300;
+my $total = how_many('SHARD_COUNT', 150);
 srand($seed);
 
 my $preload = "session_preload_libraries = 'index_table'\njit = off\n";

@@ -14,7 +14,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $seed = $ENV{ONLINE_SHARDS_SEED} // int(rand(2**31));
-my $rounds = $ENV{ONLINE_SHARDS_ROUNDS} // 8;
+my $rounds = how_many('ONLINE_SHARDS_ROUNDS', 4);
 srand($seed);
 note "ONLINE_SHARDS_SEED=$seed ONLINE_SHARDS_ROUNDS=$rounds";
 

@@ -11,7 +11,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $seed = $ENV{STANDBY_SEED} // int(rand(2**31));
-my $rounds = $ENV{STANDBY_ROUNDS} // 3;
+my $rounds = how_many('STANDBY_ROUNDS', 3);
 srand($seed);
 note "STANDBY_SEED=$seed STANDBY_ROUNDS=$rounds";
 
@@ -81,7 +81,7 @@ sub make_standby
 {
 	my $name = 'standby' . ++$standbys;
 	$primary->backup($name);
-	my $standby = PostgreSQL::Test::Cluster->new($name);
+	my $standby = QuickNode->new($name);
 	$standby->init_from_backup($primary, $name, has_streaming => 1);
 	# What the one before has set by ALTER SYSTEM is not for this one.
 	$standby->append_conf('postgresql.conf', "primary_slot_name = ''\n");

@@ -20,7 +20,7 @@ my ($major, $minor) = `$pgbouncer --version` =~ /PgBouncer (\d+)\.(\d+)/ or die 
 my @ways = $major > 1 || $minor >= 21 ? ('max_prepared_statements = 0', 'max_prepared_statements = 50') : ('');
 
 my $seed = $ENV{POOLER_SEED} // int(rand(2**31));
-my $steps = $ENV{POOLER_STEPS} // 150;
+my $steps = how_many('POOLER_STEPS', 150);
 srand($seed);
 note "POOLER_SEED=$seed POOLER_STEPS=$steps pgbouncer $major.$minor";
 

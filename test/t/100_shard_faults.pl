@@ -196,7 +196,7 @@ INSERT INTO orders VALUES (501, 0, 'newer', 'newer');});
 drain('before the disaster');
 exact('before the disaster');
 $shards[0]->stop('immediate');
-my $old = PostgreSQL::Test::Cluster->new('restored');
+my $old = QuickNode->new('restored');
 $old->init_from_backup($shards[0], 'old');
 $old->start;
 $shards[0] = $old;

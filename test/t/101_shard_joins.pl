@@ -9,13 +9,13 @@ use warnings;
 
 use FindBin;
 use lib "$FindBin::RealBin/lib";
-use IndexTableTest qw(new_node server_sql describe oracle_sql oracle_ok check_storage start_session end_session has_extension);
+use IndexTableTest qw(how_many new_node server_sql describe oracle_sql oracle_ok check_storage start_session end_session has_extension);
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $seed = $ENV{JOIN_SEED} // int(rand(2**31));
-my $total = $ENV{JOIN_COUNT} // 120;
+my $total = how_many('JOIN_COUNT', 120);
 srand($seed);
 
 my $preload = "session_preload_libraries = 'index_table'\njit = off\n";

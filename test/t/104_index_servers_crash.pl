@@ -12,7 +12,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $seed = $ENV{INDEX_SERVERS_SEED} // int(rand(2**31));
-my $rounds = $ENV{INDEX_SERVERS_ROUNDS} // 52;
+my $rounds = how_many('INDEX_SERVERS_ROUNDS', 13);
 srand($seed);
 note "INDEX_SERVERS_SEED=$seed INDEX_SERVERS_ROUNDS=$rounds";
 

@@ -16,7 +16,7 @@ use Test::More;
 use Time::HiRes 'sleep';
 
 my $seed = $ENV{INDEX_DDL_SEED} // int(rand(2**31));
-my $rounds = $ENV{INDEX_DDL_ROUNDS} // 24;
+my $rounds = how_many('INDEX_DDL_ROUNDS', 12);
 srand($seed);
 note "INDEX_DDL_SEED=$seed INDEX_DDL_ROUNDS=$rounds";
 

@@ -3,7 +3,7 @@
 # SQLSTATE, and leaves the same rows. What DDL does to partitions the other table gets as DML.
 #
 #   GLOBAL_SEED         repeats a run
-#   GLOBAL_STATEMENTS   (1500)
+#   GLOBAL_STATEMENTS   (750)
 use strict;
 use warnings;
 
@@ -18,7 +18,7 @@ use Storable 'dclone';
 use Test::More;
 
 my $seed = $ENV{GLOBAL_SEED} // int(rand(2**31));
-my $total = $ENV{GLOBAL_STATEMENTS} // 1500;
+my $total = how_many('GLOBAL_STATEMENTS', 750);
 note("GLOBAL_SEED=$seed");
 diag("GLOBAL_SEED=$seed") if $total > 1500;
 

@@ -17,7 +17,7 @@ use Test::More;
 use Time::HiRes 'sleep';
 
 my $seed = $ENV{GLOBAL_CRASH_SEED} // int(rand(2**31));
-my $rounds = $ENV{GLOBAL_CRASH_ROUNDS} // 12;
+my $rounds = how_many('GLOBAL_CRASH_ROUNDS', 12);
 note("GLOBAL_CRASH_SEED=$seed");
 diag("GLOBAL_CRASH_SEED=$seed") if $rounds > 12;
 

@@ -5,7 +5,7 @@
 # versions of a row for two rows.
 #
 #   GLOBAL_ONLINE_SEED     repeats a run (what runs side by side repeats only roughly)
-#   GLOBAL_ONLINE_ROUNDS   (12)
+#   GLOBAL_ONLINE_ROUNDS   (6)
 use strict;
 use warnings;
 
@@ -20,7 +20,7 @@ use Test::More;
 use Time::HiRes 'sleep';
 
 my $seed = $ENV{GLOBAL_ONLINE_SEED} // int(rand(2**31));
-my $rounds = $ENV{GLOBAL_ONLINE_ROUNDS} // 12;
+my $rounds = how_many('GLOBAL_ONLINE_ROUNDS', 6);
 note("GLOBAL_ONLINE_SEED=$seed");
 diag("GLOBAL_ONLINE_SEED=$seed") if $rounds > 12;
 

@@ -251,7 +251,7 @@ BEGIN
 END $$;
 });
 $node->backup('backup_p');
-my $reader = PostgreSQL::Test::Cluster->new('reader');
+my $reader = QuickNode->new('reader');
 $reader->init_from_backup($node, 'backup_p', has_streaming => 1);
 $reader->start;
 $node->wait_for_catchup($reader, 'replay', $node->lsn('insert'));
@@ -318,7 +318,7 @@ SELECT churn(500);
 });
 prepare_global_checks($node, 'postgres');
 $node->backup('backup');
-my $standby = PostgreSQL::Test::Cluster->new('standby');
+my $standby = QuickNode->new('standby');
 $standby->init_from_backup($node, 'backup', has_streaming => 1);
 $standby->start;
 my $directory = PostgreSQL::Test::Utils::tempdir();

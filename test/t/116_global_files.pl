@@ -53,7 +53,7 @@ is($node->safe_psql('postgres', $sizes), '0 0 0 0 0', 'files are empty');
 is($node->safe_psql('postgres', $sizes_of_u), '0 1', 'but that of an unlogged partition');
 prepare_global_checks($node, 'postgres');
 $node->backup('backup');
-my $standby = PostgreSQL::Test::Cluster->new('standby');
+my $standby = QuickNode->new('standby');
 $standby->init_from_backup($node, 'backup', has_streaming => 1);
 $standby->start;
 

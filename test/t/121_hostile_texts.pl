@@ -14,7 +14,7 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-my $count = $ENV{HOSTILE_TEXTS} || 4000;
+my $count = how_many('HOSTILE_TEXTS', 1000);
 my $seed = $ENV{HOSTILE_SEED} || 1 + int(rand(1_000_000));
 note("HOSTILE_SEED=$seed");
 srand($seed);

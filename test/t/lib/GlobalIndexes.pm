@@ -196,7 +196,7 @@ sub start_standby
 {
 	my ($node) = @_;
 	$node->backup('backup');
-	my $standby = PostgreSQL::Test::Cluster->new('standby');
+	my $standby = QuickNode->new('standby');
 	$standby->init_from_backup($node, 'backup', has_streaming => 1);
 	$standby->start;
 	return $standby;

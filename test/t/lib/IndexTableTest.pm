@@ -23,11 +23,22 @@ use FindBin;
 use Time::HiRes 'sleep';
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
+use QuickNode;
 use Test::More;
 
-our @EXPORT = qw(new_node describe oracle_sql oracle_ok check_storage storage_problems log_problems await_reinitialization has_extension sqlstate beside_writers_ok quote_literal start_session end_session
+our @EXPORT = qw(how_many new_node describe oracle_sql oracle_ok check_storage storage_problems log_problems await_reinitialization has_extension sqlstate beside_writers_ok quote_literal start_session end_session
 	start_command end_command server_sql varied_tables_sql place_released sections run_sides
 	gate_sql hold_lock release_lock shut_gate lock_table kill_backend wait_until_up);
+
+# How much of something a test does: as many as the environment variable $name says, else the $default, times
+# TEST_LENGTH where that is given. One at least.
+sub how_many
+{
+	my ($name, $default) = @_;
+	return $ENV{$name} if ($ENV{$name} // '') ne '';
+	my $number = int($default * ($ENV{TEST_LENGTH} || 1) + 0.5);
+	return $number || 1;
+}
 
 # A running server; options are those of PostgreSQL::Test::Cluster::init, and conf => more settings,
 # install_path => of another server, no_data_checksums => not even where they are the default.
@@ -38,7 +49,7 @@ sub new_node
 	my $path = delete $options{install_path};
 	# Checkpoints of a busy machine must not remove what a standby has not asked for yet.
 	$conf = "wal_keep_size = 1GB\n$conf" if $options{allows_streaming};
-	my $node = PostgreSQL::Test::Cluster->new($name, $path ? (install_path => $path) : ());
+	my $node = QuickNode->new($name, $path ? (install_path => $path) : ());
 	my @extra = ('--encoding=UTF8', '--locale=C');
 	push @extra, '--no-data-checksums' if delete $options{no_data_checksums} && $node->pg_version >= 18;
 	$node->init(extra => \@extra, %options);
