@@ -30,6 +30,14 @@ CREATE FUNCTION state() RETURNS TABLE (relation text, id int, value text) LANGUA
     UNION ALL SELECT 'notes', n.id, n.email FROM foreign_keys.notes AS n
     UNION ALL SELECT 'orders', o.id, o.email FROM foreign_keys.orders AS o ORDER BY 1, 2 $$;
 
+-- Natively there is no such key: the hint says what can be referenced.
+\set VERBOSITY default
+CREATE TABLE refers (email text REFERENCES customers (email));
+ALTER TABLE notes ADD FOREIGN KEY (email) REFERENCES foreign_keys.customers (email);
+ALTER TABLE notes ADD COLUMN tier numeric REFERENCES customers (tier), ADD UNIQUE (email);
+CREATE TABLE refers (name text, FOREIGN KEY (name) REFERENCES customers (name));
+CREATE TABLE refers (name text, FOREIGN KEY (name) REFERENCES customers (nothing));
+\set VERBOSITY terse
 INSERT INTO customers SELECT i, 'mail ' || i, i, 'name ' || i FROM generate_series(0, 290, 10) AS i;
 INSERT INTO orders SELECT i, 'mail ' || i FROM generate_series(0, 90, 30) AS i;
 INSERT INTO notes SELECT i, 'mail ' || i FROM generate_series(0, 90, 30) AS i;

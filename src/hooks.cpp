@@ -210,6 +210,10 @@ void OnProcessUtility(PlannedStmt *statement, const char *text, bool read_only,
                       QueryCompletion *completion) {
     Node *command = statement->utilityStmt;
     BeforeUtilityWrites(command);
+    if (IsTransactionState()) {
+        RefuseInSingleUserMode(command);
+        CheckReferences(command);
+    }
     UtilityStatement running;
     BeginUtility(&running, command);
     PG_TRY();

@@ -17,8 +17,8 @@ namespace index_table {
 void RememberQueued();
 
 // The transaction has made something that is to be drained, or made that possible: if it commits,
-// workers look at everything, and one is started where there is none. Where none can be had, for
-// max_worker_processes, the worker that vacuums tries again. REQUIRES: a transaction.
+// workers look at everything, and one is started where there is none, or when the turn of the
+// database comes. REQUIRES: a transaction.
 void RequestDrainWorker();
 
 // Does what the two above have promised, or forgets it. Changes can be seen by others already.
@@ -28,18 +28,19 @@ void AtEOXactDrainWorkers(bool committed);
 // to those that wait.
 void WakeDrainWorkers();
 
-// Starts a worker in the database, which ends by itself where it is not needed; false where none
-// can be had. It connects after `delay` milliseconds. Raises nothing.
+// Starts a worker in the database, which ends by itself where it is not needed. It connects after
+// `delay` milliseconds. False where the workers of all databases, or all background workers, are as
+// many as there may be: a database that has none then waits for its turn. Raises nothing.
 bool StartDrainWorker(Oid database, int delay = 0);
 
-// Whether this database has a worker, one that has only been started excepted.
+// Whether this database has a worker, or one that is being started.
 bool HasDrainWorker();
 
 // --- For workers ----------------------------------------------------------------
 
 // Makes this process known as a worker of its database until it ends; it is the caller's duty to
 // end where that returns false: index_table.drain_workers are there already, or other databases
-// need theirs. One that fails, or is terminated, starts its successor.
+// have theirs. One that fails, or is terminated, starts its successor.
 bool RegisterDrainWorker();
 
 // What others want of a worker since it last began a round.
@@ -56,9 +57,27 @@ bool IsSurplusDrainWorker(int things);
 // Whether another one would be of use and may be started.
 bool WantsDrainWorker(int things);
 
+// Whether other databases wait for a worker. A worker that sleeps is woken when the first does.
+bool AreDatabasesWaiting();
+// If other databases wait, the worker is not known any more, and ends, so that one of them has its
+// turn; `has_things`: this database then waits for its next. False, and nothing happens, if none do.
+bool GiveWayToDatabase(bool has_things);
+
 // Others leave a relation of this database alone until then. Hints: one may be lost.
 void AnnounceNextDrain(Oid relid, TimestampTz next);
 TimestampTz FindNextDrain(Oid relid); // 0: none
+
+// --- For the launcher -------------------------------------------------------------
+
+// Has the latch of this process set when a database waits, or a worker has ended.
+void RegisterDrainLauncher();
+
+struct WaitingDatabases {
+    int count;
+    int workers; // that may drain at a time
+};
+// Starts workers for the databases that wait, in their order. Returns what is left. Raises nothing.
+WaitingDatabases ServeWaitingDatabases();
 
 // --- For the server ---------------------------------------------------------------
 

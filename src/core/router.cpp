@@ -32,13 +32,20 @@ bool FindPlaces(const Router *router, RoutedTable *table) {
     return true;
 }
 
+// Null where its lock is not available and is not waited for.
 RoutedTable *OpenTable(Router *router, Oid relid) {
     for (RoutedTable *table = router->tables; table; table = table->next)
         if (RelationGetRelid(table->rel) == relid)
             return table;
+    if (!router->no_wait)
+        LockRelationOid(relid, AccessShareLock);
+    else if (!ConditionalLockRelationOid(relid, AccessShareLock)) {
+        router->is_busy = true;
+        return nullptr;
+    }
     MemoryContext caller = MemoryContextSwitchTo(router->memory);
     RoutedTable *table = palloc0_object(RoutedTable);
-    table->rel = table_open(relid, AccessShareLock);
+    table->rel = table_open(relid, NoLock);
     table->key = RelationGetPartitionKey(table->rel);
     table->partitions = RelationGetPartitionDesc(table->rel, false);
     table->places = palloc_array(int, table->key->partnatts);
@@ -94,6 +101,8 @@ int FindPartitionIndex(const RoutedTable *table, const Datum *known, const bool 
 
 List *FindBelow(Router *router, Oid relid, const Datum *values, const bool *nulls, List *leaves) {
     RoutedTable *table = OpenTable(router, relid);
+    if (!table)
+        return leaves;
     auto add = [&](int partition) {
         Oid child = table->partitions->oids[partition];
         leaves = table->partitions->is_leaf[partition]
@@ -122,7 +131,9 @@ void BeginRouter(Router *router, Relation root, const AttrNumber *columns, int c
                .column_count = count,
                .columns = columns,
                .memory = CurrentMemoryContext,
-               .tables = nullptr};
+               .tables = nullptr,
+               .no_wait = false,
+               .is_busy = false};
 }
 
 List *FindRoute(Router *router, const Datum *values, const bool *nulls) {

@@ -13,6 +13,8 @@ struct Router {
     const AttrNumber *columns;
     MemoryContext memory;
     RoutedTable *tables; // partitioned ones below the root that were met, and itself
+    bool no_wait;        // for locks of those below the root; the caller may set it
+    bool is_busy;        // then: a lock was not available, and leaves are missing
 };
 
 // The caller keeps `root` open and `columns` valid; partitioned tables below it are locked with

@@ -4,3 +4,5 @@
 #pragma once
 
 #include "ddl/ddl.h"
+#include "ddl/foreign_keys.h"
+#include "ddl/single_user.h"

@@ -19,6 +19,7 @@ constexpr int kMaxBackoff = 60;    // seconds between tries of what cannot be dr
 constexpr int kBusyDelay = 1;      // seconds until what somebody has locked is looked at again
 constexpr int kStartDelay = 10;    // seconds between two attempts to start another worker
 constexpr long kGatherDelay = 50;  // milliseconds that changes are waited for after the first
+constexpr long kTurn = 1000;       // milliseconds of a worker, where other databases wait
 constexpr int kLockTimeout = 2000; // milliseconds, beyond deadlock_timeout, which frees locks
 
 // --- What there is to drain ------------------------------------------------------
@@ -69,6 +70,7 @@ struct Drainer {
     int things;          // in the last full round
     TimestampTz next;    // round in which everything is looked at
     TimestampTz started; // another worker
+    TimestampTz turn;    // when it ends, if other databases wait
 };
 
 TimestampTz InSeconds(int seconds) {
@@ -249,6 +251,8 @@ void Sleep(const Drainer *drainer) {
         SleepInWorker(0);
         return;
     }
+    if (AreDatabasesWaiting())
+        wait = Min(wait, TimestampDifferenceMilliseconds(GetCurrentTimestamp(), drainer->turn));
     if (MayDrainWorkerSleep())
         SleepInWorker(wait);
     SleepInWorker(kGatherDelay);
@@ -290,6 +294,7 @@ void index_table_drain_main(Datum argument) {
     SetWorkerOptions();
     HASHCTL control = {.keysize = sizeof(Oid), .entrysize = sizeof(Schedule)};
     Drainer drainer = {};
+    drainer.turn = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), kTurn);
     drainer.schedules = hash_create("index_table drains", 64, &control, HASH_ELEM | HASH_BLOBS);
     drainer.memory =
         AllocSetContextCreate(TopMemoryContext, "index_table drain", ALLOCSET_DEFAULT_SIZES);
@@ -302,6 +307,8 @@ void index_table_drain_main(Datum argument) {
         bool is_full = wish == DrainWish::All || GetCurrentTimestamp() >= drainer.next;
         if ((is_full || wish == DrainWish::Woken) && RunRound(&drainer, wish, is_full) && is_full &&
             IsSurplusDrainWorker(drainer.things))
+            return;
+        if (GetCurrentTimestamp() >= drainer.turn && GiveWayToDatabase(drainer.things > 0))
             return;
         MemoryContextReset(drainer.memory);
         Sleep(&drainer);

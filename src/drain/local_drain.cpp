@@ -42,8 +42,8 @@ struct DrainWishes {
 };
 
 struct Outcome {
-    bool is_busy;
-    bool is_locking; // partitions, which may be busy, too
+    bool is_busy;    // all that is left waits for locks of others
+    bool is_locking; // what belongs to partitions, which may be busy, too
     bool again;      // an index had to be created first
     int packs;
     bool is_gone; // there is no queue
@@ -55,9 +55,9 @@ struct Batch {
     Snapshot snapshot;
     MemoryContext memory;
     DrainWishes wishes;
-    bool *is_locking; // Outcome::is_locking
-    bool all;         // those set aside too that are not due
-    int size;         // identities, about
+    bool has_busy; // packs were left out whose rows' partitions others have locked
+    bool all;      // those set aside too that are not due
+    int size;      // identities, about
     IdentityMap *known;
     int pack_count;
     int pack_capacity;
@@ -115,7 +115,19 @@ void AddPack(Batch *batch, const Pack &pack) {
                     [=](const Datum *identity) { AddItem(batch, identity, tries); });
 }
 
-// Reads packs until there are enough identities.
+// Whether the partitions of all of a pack's rows can be locked at once. They stay locked.
+bool TryLockPartitions(Batch *batch, QueuedRows *rows, const Pack &pack) {
+    constexpr WantedKeys kAll = {.count = -1, .hashes = nullptr};
+    bool is_free = true;
+    ForEachIdentity(&batch->packs, pack, kAll, [&](const Datum *identity) {
+        is_free = is_free && TryLockQueuedLeaves(rows, identity);
+    });
+    batch->has_busy = batch->has_busy || !is_free;
+    return is_free;
+}
+
+// Reads packs until there are enough identities. Without Batch::wishes.wait those that a locked
+// partition holds up are left in the queue, and later ones are read.
 void Collect(Batch *batch, Relation base) {
     FAULT_POINT("local_drain.collect");
     AttrNumber attnos[INDEX_MAX_KEYS];
@@ -124,6 +136,8 @@ void Collect(Batch *batch, Relation base) {
         attnos[i] = table->identity[i].base_attno;
     batch->known =
         MakeIdentityMap(batch->memory, RelationGetDescr(base), attnos, table->identity_count);
+    QueuedRows rows;
+    BeginQueuedRows(&rows, table, base, batch->snapshot, RowExclusiveLock);
     TimestampTz now = GetCurrentTimestamp();
     int read = 0;
     MemoryContext of_pack =
@@ -133,13 +147,28 @@ void Collect(Batch *batch, Relation base) {
             (pack.is_set_aside && pack.retry_at > now && !batch->all))
             return true;
         MemoryContext caller = MemoryContextSwitchTo(of_pack);
-        AddPack(batch, pack);
+        if (batch->wishes.wait || TryLockPartitions(batch, &rows, pack)) {
+            AddPack(batch, pack);
+            read += pack.count;
+        }
         MemoryContextSwitchTo(caller);
         MemoryContextReset(of_pack);
-        read += pack.count;
+        CHECK_FOR_INTERRUPTS();
         return read < batch->size;
     });
     MemoryContextDelete(of_pack);
+    EndQueuedRows(&rows);
+}
+
+// What is locked on the way to partitions, as their indexes, raises an error where it is not
+// available: `is_locking` tells that error from others.
+void CollectWithoutWaiting(Batch *batch, Relation base, bool *is_locking) {
+    int level = NewGUCNestLevel();
+    SetForQuery("lock_timeout", kNoWait);
+    *is_locking = true;
+    Collect(batch, base);
+    *is_locking = false;
+    AtEOXact_GUC(true, level);
 }
 
 // An item and the leaf that it is in, as a rule one.
@@ -148,7 +177,7 @@ struct Place {
     const QueuedItem *item;
 };
 
-// In the order of leaves, of which readers keep few open.
+// In the order of leaves, of which readers keep few open. Locks them, and the tables above them.
 std::span<Place> Route(QueuedRows *rows, std::span<const QueuedItem> items) {
     int count = 0, capacity = static_cast<int>(items.size());
     Place *places = palloc_array(Place, Max(1, capacity));
@@ -164,20 +193,6 @@ std::span<Place> Route(QueuedRows *rows, std::span<const QueuedItem> items) {
                    : a.item < b.item;
     });
     return {places, static_cast<Size>(count)};
-}
-
-// Locks the leaves, too, and the tables above them. Which there are is known by the queue alone:
-// who does not wait gives up by an error of which `is_locking` tells.
-std::span<Place> LockPlaces(const Batch *batch, QueuedRows *rows,
-                            std::span<const QueuedItem> items) {
-    int level = NewGUCNestLevel();
-    if (!batch->wishes.wait)
-        SetForQuery("lock_timeout", kNoWait);
-    *batch->is_locking = true;
-    std::span<Place> places = Route(rows, items);
-    *batch->is_locking = false;
-    AtEOXact_GUC(true, level);
-    return places;
 }
 
 // What an index table stores, opened to be brought up to date.
@@ -315,7 +330,7 @@ void Apply(const Batch *batch, Relation base, std::span<const QueuedItem> items)
     const IndexTable *table = batch->packs.table;
     QueuedRows rows;
     BeginQueuedRows(&rows, table, base, batch->snapshot, RowExclusiveLock);
-    std::span<Place> places = LockPlaces(batch, &rows, items);
+    std::span<Place> places = Route(&rows, items);
     Snapshot snapshot = RenewSnapshot(&rows.reader);
     Target target = OpenTarget(table, batch->snapshot);
     MemoryContext of_row = AllocSetContextCreate(CurrentMemoryContext, "index_table drained row",
@@ -386,15 +401,18 @@ void DrainLocked(const IndexTable *table, const DrainWishes &wishes, Outcome *ou
     }
     Batch batch = {.memory = CurrentMemoryContext,
                    .wishes = wishes,
-                   .is_locking = &outcome->is_locking,
                    .all = wishes.part != kAnyPart,
                    .size = DrainBatchSize()};
     batch.snapshot = RegisterSnapshot(GetLatestSnapshot());
     PushActiveSnapshot(batch.snapshot);
     if (OpenPackReader(&batch.packs, table, batch.snapshot, RowExclusiveLock)) {
         Relation base = relation_open(table->base, NoLock);
-        Collect(&batch, base);
+        if (wishes.wait)
+            Collect(&batch, base);
+        else
+            CollectWithoutWaiting(&batch, base, &outcome->is_locking);
         outcome->packs = batch.pack_count;
+        outcome->is_busy = batch.pack_count == 0 && batch.has_busy;
         Oid avoided = wishes.part == kAnyPart ? InvalidOid : batch.packs.queue->parts[wishes.part];
         if (batch.count > 0 && TryToApply([&] {
                 Apply(&batch, base, {batch.items, Size(batch.count)});
@@ -750,10 +768,8 @@ void ApplyQueue(const IndexTable *table) {
         MemoryContext memory = AllocSetContextCreate(CurrentMemoryContext, "index_table drain",
                                                      ALLOCSET_DEFAULT_SIZES);
         MemoryContext caller = MemoryContextSwitchTo(memory);
-        bool is_locking = false;
         Batch batch = {.memory = memory,
                        .wishes = {.part = kAnyPart, .wait = true},
-                       .is_locking = &is_locking,
                        .all = true,
                        .size = DrainBatchSize()};
         batch.snapshot = RegisterSnapshot(GetLatestSnapshot());

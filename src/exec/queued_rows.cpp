@@ -26,7 +26,8 @@ QueuedLeaf *GetQueuedLeaf(QueuedRows *rows, Oid relid) {
     MemoryContext caller = MemoryContextSwitchTo(rows->memory);
     QueuedLeaf *leaf = palloc0_object(QueuedLeaf);
     leaf->relid = relid;
-    leaf->maker = MakeMaker(rows, relid);
+    leaf->is_busy = rows->router.no_wait && !ConditionalLockRelationOid(relid, rows->reader.lock);
+    leaf->maker = leaf->is_busy ? nullptr : MakeMaker(rows, relid);
     leaf->partition_id = leaf->maker ? leaf->maker->partition_id : 0;
     leaf->next = rows->leaves;
     rows->leaves = leaf;
@@ -62,6 +63,16 @@ List *FindQueuedLeaves(QueuedRows *rows, const Datum *identity) {
         leaves = lappend(leaves, GetQueuedLeaf(rows, lfirst_oid(cell)));
     list_free(relids);
     return leaves;
+}
+
+bool TryLockQueuedLeaves(QueuedRows *rows, const Datum *identity) {
+    rows->router.no_wait = true;
+    rows->router.is_busy = false;
+    bool is_busy = false;
+    ListCell *cell;
+    foreach (cell, FindQueuedLeaves(rows, identity))
+        is_busy = is_busy || static_cast<QueuedLeaf *>(lfirst(cell))->is_busy;
+    return !is_busy && !rows->router.is_busy;
 }
 
 bool HasIdentity(const QueuedRows *rows, const OpenLeaf *open, const Datum *identity) {

@@ -12,6 +12,7 @@ struct QueuedLeaf {
     Oid relid;
     int32 partition_id; // 0: it has none, and no entries
     EntryMaker *maker;
+    bool is_busy; // not locked, because another session has locked it
 };
 
 struct QueuedRows {
@@ -32,6 +33,10 @@ void EndQueuedRows(QueuedRows *rows);
 // The leaves that may have rows with an identity, or may have had them, a list of QueuedLeaf * in
 // the current memory context: as a rule one.
 List *FindQueuedLeaves(QueuedRows *rows, const Datum *identity);
+
+// Locks those leaves without waiting for the locks of others. False where one is not available: what
+// was locked stays locked.
+bool TryLockQueuedLeaves(QueuedRows *rows, const Datum *identity);
 
 // Whether the row just read has an identity: a leaf may lack an index over all of its columns.
 bool HasIdentity(const QueuedRows *rows, const OpenLeaf *open, const Datum *identity);

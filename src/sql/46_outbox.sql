@@ -137,7 +137,22 @@ CREATE FUNCTION index_table.queue_status(
     LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION index_table.queue_status() IS 'internal: what index_table.queue shows';
 
-CREATE VIEW index_table.queue AS SELECT * FROM index_table.queue_status();
+CREATE VIEW index_table.queue AS
+    SELECT q.*,
+           CASE WHEN q.partition IS NULL AND q.pending > 0 THEN (
+               -- Not by pg_partition_tree(), which waits for those locks itself.
+               WITH RECURSIVE locked (relid) AS (
+                   SELECT r.relid FROM index_table.definition d CROSS JOIN LATERAL (VALUES (d.base::oid), (d.index_table::oid)) r (relid)
+                   WHERE d.index_table = q.index_table
+                   UNION SELECT i.inhrelid FROM locked k JOIN pg_catalog.pg_inherits i ON i.inhparent = k.relid
+               )
+               SELECT array_agg(DISTINCT COALESCE(l.pid, 0))
+               FROM locked k JOIN pg_catalog.pg_locks l ON l.relation = k.relid
+               WHERE l.locktype = 'relation' AND l.granted
+                 AND l.database = (SELECT oid FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database())
+                 AND l.mode IN ('ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock')
+           ) END AS blocking_pids
+    FROM index_table.queue_status() q;
 COMMENT ON VIEW index_table.queue IS
-    'what is queued for the index tables that the user owns, by shards (partition and server) or here (both NULL): pending changes (NULL: the table is not captured, or its server does not answer), those set aside included, and since when, rows that were refused, the latest error and how often it was tried';
+    'what is queued for the index tables that the user owns, by shards (partition and server) or here (both NULL): pending changes (NULL: the table is not captured, or its server does not answer), those set aside included, and since when, rows that were refused, the latest error and how often it was tried; for a queue here that is not empty, blocking_pids: the processes whose locks on the base table, its partitions or the index table a drain cannot have (0: a prepared transaction)';
 GRANT SELECT ON index_table.queue TO PUBLIC;

@@ -43,6 +43,55 @@ List *ListDatabases(bool all) {
     return databases;
 }
 
+constexpr long kPatience = 5000; // milliseconds that databases may wait before that is told
+constexpr long kRetry = 5000;    // milliseconds until a worker is tried again for one that waits
+
+// Once: the sum of workers is a matter of the server's configuration.
+void WarnOfTooFewWorkers(const WaitingDatabases &waiting) {
+    static constinit bool warned = false;
+    static constinit TimestampTz since = 0;
+    TimestampTz now = GetCurrentTimestamp();
+    if (waiting.count == 0 || since == 0)
+        since = waiting.count == 0 ? 0 : now;
+    if (warned || since == 0 || !TimestampDifferenceExceeds(since, now, kPatience))
+        return;
+    warned = true;
+    ereport(WARNING,
+            (errmsg_plural("index_table: %d database waits for a worker to drain its index tables",
+                           "index_table: %d databases wait for workers to drain their index tables",
+                           waiting.count, waiting.count),
+             errdetail("Drain workers of all databases: %d at a time, if as many background workers "
+                       "are free. Databases take turns.",
+                       waiting.workers),
+             errhint("Increase max_worker_processes.")));
+}
+
+// Sleeps until the time is over or the latch is set; databases that wait have workers started.
+void SleepInLauncher(long milliseconds) {
+    WaitingDatabases waiting = ServeWaitingDatabases();
+    WarnOfTooFewWorkers(waiting);
+    SleepInWorker(waiting.count > 0 ? Min(milliseconds, kRetry) : milliseconds);
+}
+
+void AwaitEnd(BackgroundWorkerHandle *handle) {
+    constexpr long kAtMost = 10000; // milliseconds: the latch is set at the end
+    pid_t pid;
+    while (GetBackgroundWorkerPid(handle, &pid) != BGWH_STOPPED)
+        SleepInLauncher(kAtMost);
+}
+
+void AwaitNextPass() {
+    TimestampTz began = GetCurrentTimestamp();
+    for (;;) {
+        TimestampTz next = TimestampTzPlusMilliseconds(
+            began, 1000L * (naptime > 0 ? naptime : kDefaultNaptime)); // which may be changed
+        long wait = TimestampDifferenceMilliseconds(GetCurrentTimestamp(), next);
+        if (wait == 0)
+            return;
+        SleepInLauncher(wait);
+    }
+}
+
 void VisitDatabase(Oid database) {
     BackgroundWorker worker;
     DescribeWorker(&worker, "index_table_vacuum_main", "index_table vacuum");
@@ -52,7 +101,7 @@ void VisitDatabase(Oid database) {
     BackgroundWorkerHandle *handle;
     if (!RegisterDynamicBackgroundWorker(&worker, &handle))
         return; // no worker is free: next time
-    WaitForBackgroundWorkerShutdown(handle);
+    AwaitEnd(handle);
     pfree(handle);
 }
 
@@ -181,7 +230,8 @@ void index_table_launcher_main(Datum) {
     MemoryContext memory =
         AllocSetContextCreate(TopMemoryContext, "index_table launcher", ALLOCSET_DEFAULT_SIZES);
     // At once after a start: shards may have rows of which a crash has kept the entries.
-    for (;; SleepInWorker(1000L * (naptime > 0 ? naptime : kDefaultNaptime))) {
+    RegisterDrainLauncher();
+    for (;; AwaitNextPass()) {
         MemoryContextSwitchTo(memory);
         ListCell *cell;
         List *visited = ListDatabases(false);

@@ -158,6 +158,26 @@ foreach my $table ('parts', 'parts_1', 'parts_1_1', 'parts_by_town', $node->safe
 	release_lock($lock // $first);
 	soon('one', $later, "$table: and this one when it is free");
 }
+# One partition that is locked holds up what it has queued, and nothing behind it.
+$node->safe_psql('one', q{CREATE TABLE parts_2 PARTITION OF parts FOR VALUES FROM (1000) TO (2000)});
+{
+	my $before_all = locked('parts_by_town');
+	my @held = map { change_here('parts') } 1 .. 3;
+	$node->safe_psql('one', q{INSERT INTO parts VALUES (50, 'Both'), (1050, 'Both')});
+	my $lock = locked('parts_1_1');
+	release_lock($before_all);
+	foreach my $id (1001 .. 1003)
+	{
+		$node->safe_psql('one', "INSERT INTO parts VALUES ($id, 'Town $id')");
+		soon('one', "SELECT count(*) = 1 FROM parts_by_town WHERE town = 'Town $id'", 'behind a locked partition, others are drained');
+	}
+	is($node->safe_psql('one', $_), 'f', 'what it has queued waits') foreach @held;
+	is($node->safe_psql('one', q{SELECT count(*) FROM parts_by_town WHERE town = 'Both'}), '0', 'and so does a statement that changed both');
+	is($node->safe_psql('one', q{SELECT cardinality(blocking_pids) FROM index_table.queue WHERE index_table = 'parts_by_town'::regclass}), '1', 'the queue says whom for');
+	release_lock($lock);
+	soon('one', $_, 'until it is free') foreach @held, q{SELECT count(*) = 2 FROM parts_by_town WHERE town = 'Both'};
+	is($node->safe_psql('one', q{SELECT blocking_pids IS NULL FROM index_table.queue WHERE index_table = 'parts_by_town'::regclass}), 't', 'nothing is queued, and nobody in the way');
+}
 is($node->safe_psql('one', qq{
 	SELECT count(*) FROM ((TABLE ${_}_entries EXCEPT ALL TABLE $_) UNION ALL (TABLE $_ EXCEPT ALL TABLE ${_}_entries)) AS differing}), '0', "$_: in step")
   foreach map { $node->safe_psql('one', "CREATE VIEW ${_}_entries AS SELECT id, town FROM ${_}_by_town"); $_ } 'parts', 'whole';
@@ -239,5 +259,51 @@ $node->append_conf('postgresql.conf', 'max_worker_processes = 2');
 $node->restart;
 create('one', 'people');
 pass('no worker is to be had: no error');
+$node->stop;
+
+# --- More databases than workers ---------------------------------------------------------------
+
+# Of the four processes, one is left to the workers of all databases.
+$node = new_node('few', conf => q{
+shared_preload_libraries = 'index_table'
+max_worker_processes = 4
+log_min_messages = warning
+index_table.vacuum_naptime = 3600
+});
+my @many = map { "many$_" } 1 .. 4;
+foreach my $db (@many)
+{
+	$node->safe_psql('postgres', "CREATE DATABASE $db");
+	$node->safe_psql($db, q{
+		CREATE EXTENSION index_table;
+		CREATE TABLE t (id int PRIMARY KEY, town text) PARTITION BY RANGE (id);
+		CREATE TABLE t_1 PARTITION OF t FOR VALUES FROM (0) TO (1000);
+		SELECT index_table.create('t', 'town', maintenance => 'deferred');
+		CREATE VIEW differing AS (SELECT town, id FROM t_by_town EXCEPT ALL SELECT town, id FROM t) UNION ALL (SELECT town, id FROM t EXCEPT ALL SELECT town, id FROM t_by_town)});
+}
+foreach my $round (1 .. 2)
+{
+	$node->safe_psql($_, "INSERT INTO t SELECT $round * 100 + i, 'Town ' || i FROM generate_series(1, 50) AS i") foreach @many;
+	ok(is_soon($_, "SELECT (SELECT count(*) FROM t_by_town) = 50 * $round", 60), "$_: drained in its turn") foreach @many;
+}
+is($node->safe_psql($_, 'SELECT count(*) FROM differing'), '0', "$_: in step") foreach @many;
+my ($seen, $most) = ({}, 0);
+for (my $end = time + 20; time < $end && keys %$seen < @many; sleep 0.05)
+{
+	my @now = split /\n/, $node->safe_psql('postgres', q{SELECT datname FROM pg_stat_activity WHERE backend_type = 'index_table drain'});
+	$seen->{$_} = 1 foreach @now;
+	$most = @now if @now > $most;
+}
+is(keys %$seen, scalar @many, 'each has a worker again and again');
+is($most, 1, 'one at a time');
+like($node->safe_psql('many1', q{SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0; CREATE TABLE big AS SELECT g FROM generate_series(1, 100000) AS g; ANALYZE big;
+	EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) SELECT count(*) FROM big WHERE g % 3 = 0}), qr/Workers Launched: 1/, 'a parallel query has a worker');
+my $warnings = () = slurp_file($node->logfile) =~ /WARNING:  index_table: [34] databases? waits? for/g;
+is($warnings, 1, 'one warning');
+# One that has ended, or is gone, holds up no other.
+$node->safe_psql('postgres', 'DROP DATABASE many2 WITH (FORCE)');
+$node->safe_psql('many1', q{DROP VIEW differing; SELECT index_table.drop('t_by_town')});
+$node->safe_psql($_, q{INSERT INTO t VALUES (901, 'late')}) foreach 'many3', 'many4';
+soon($_, q{SELECT count(*) = 1 FROM t_by_town WHERE town = 'late'}, "$_: goes on") foreach 'many3', 'many4';
 unlike(slurp_file($node->logfile), qr/PANIC|TRAP|terminated by signal (?!9)/, 'nothing broke');
 done_testing();

@@ -187,6 +187,25 @@ CREATE FUNCTION index_table.stat_reset(index_table regclass DEFAULT NULL) RETURN
 COMMENT ON FUNCTION index_table.stat_reset(regclass) IS
     'sets what is counted of an index table or global index, or of all that the user owns, to nothing; returns of how many';
 
+CREATE OR REPLACE VIEW index_table.queue AS
+    SELECT q.*,
+           CASE WHEN q.partition IS NULL AND q.pending > 0 THEN (
+               -- Not by pg_partition_tree(), which waits for those locks itself.
+               WITH RECURSIVE locked (relid) AS (
+                   SELECT r.relid FROM index_table.definition d CROSS JOIN LATERAL (VALUES (d.base::oid), (d.index_table::oid)) r (relid)
+                   WHERE d.index_table = q.index_table
+                   UNION SELECT i.inhrelid FROM locked k JOIN pg_catalog.pg_inherits i ON i.inhparent = k.relid
+               )
+               SELECT array_agg(DISTINCT COALESCE(l.pid, 0))
+               FROM locked k JOIN pg_catalog.pg_locks l ON l.relation = k.relid
+               WHERE l.locktype = 'relation' AND l.granted
+                 AND l.database = (SELECT oid FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database())
+                 AND l.mode IN ('ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock')
+           ) END AS blocking_pids
+    FROM index_table.queue_status() q;
+COMMENT ON VIEW index_table.queue IS
+    'what is queued for the index tables that the user owns, by shards (partition and server) or here (both NULL): pending changes (NULL: the table is not captured, or its server does not answer), those set aside included, and since when, rows that were refused, the latest error and how often it was tried; for a queue here that is not empty, blocking_pids: the processes whose locks on the base table, its partitions or the index table a drain cannot have (0: a prepared transaction)';
+
 CREATE OR REPLACE VIEW index_table.progress AS
     SELECT l.pid, l.objid::pg_catalog.regclass AS base,
            CASE WHEN p.param18 = 7421 THEN p.param19::pg_catalog.oid ELSE NULLIF(p.relid, l.objid) END::pg_catalog.regclass AS index_table,
