@@ -435,7 +435,7 @@ Oid Create(const CreateArguments &arguments, bool concurrently) {
                                table->group_count() - 1, INDEX_MAX_KEYS - 1)));
     if (arguments.options.is_deferred)
         CheckMayDefer(table, leaves);
-    TryExpressions(base, table);
+    TryExpressions(base, table, concurrently);
     // What is built concurrently learns of changes by the row trigger, or by queues of shards.
     if (concurrently)
         definition.options.is_deferred = false;

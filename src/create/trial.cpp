@@ -25,8 +25,7 @@ bool CallsWritten(Node *node, void *context) {
     return compat::WalkExpression(node, CallsWritten, context);
 }
 
-// Rows that there are are computed by what builds an index, which then raises the same errors. A
-// trial beside it would run functions once more, while writers wait.
+// Whether the build of an index computes entries, and so runs the functions.
 bool HasRows(Oid base) {
     ListCell *cell;
     foreach (cell, find_all_inheritors(base, NoLock, nullptr)) {
@@ -146,7 +145,7 @@ void TryIndex(Relation base, Relation index) {
 
 } // namespace
 
-void TryExpressions(Relation base, const IndexTable *table) {
+void TryExpressions(Relation base, const IndexTable *table, bool only_without_rows) {
     Assert(IsInOwnerOf(table->base));
     List *expressions = NIL;
     for (const KeyColumn &column : std::span(table->key.columns, table->key.count))
@@ -154,7 +153,7 @@ void TryExpressions(Relation base, const IndexTable *table) {
     if (table->predicate)
         expressions = lappend(expressions, table->predicate);
     Node *all = reinterpret_cast<Node *>(expressions);
-    if (!CallsWritten(all, nullptr) || HasRows(table->base))
+    if (!CallsWritten(all, nullptr) || (only_without_rows && HasRows(table->base)))
         return;
     TupleTableSlot *row = MakeRow(base, all);
     TryKey(*table, row);
@@ -166,9 +165,9 @@ void TryExpressions(Relation base, const IndexTable *table) {
     ExecDropSingleTupleTableSlot(row);
 }
 
-void TryNewGlobalIndexes(Oid base_oid) {
+void TryNewGlobalIndexes(Oid base_oid, bool only_without_rows) {
     List *roots = ListGlobalRoots(base_oid);
-    if (roots == NIL || HasRows(base_oid))
+    if (roots == NIL || (only_without_rows && HasRows(base_oid)))
         return;
     Relation base = relation_open(base_oid, AccessShareLock);
     OwnerContext owner = EnterOwner(base->rd_rel->relowner);

@@ -228,7 +228,8 @@ void FollowNewIndex(const IndexStmt *statement) {
     if (IsGlobal(statement)) {
         CheckOperatorClasses(relid);
         CompleteGlobalIndexes(relid, InvalidOid);
-        TryNewGlobalIndexes(relid);
+        // ON ONLY: as CONCURRENTLY begins.
+        TryNewGlobalIndexes(relid, !statement->relation->inh);
     }
 }
 
