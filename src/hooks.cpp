@@ -44,10 +44,22 @@ PlannedStmt *Plan(Query *query, const char *text, int options, ParamListInfo par
 
 void OnPathlist(PlannerInfo *root, RelOptInfo *rel, Index relid, RangeTblEntry *rte);
 
-// A copy of a marked query that may have to be planned again: others make paths after ours.
-Query *CopyForReplanning(Query *query) {
-    bool others_follow = set_rel_pathlist_hook != OnPathlist || join_search_hook;
-    return IsPlanningScans() && others_follow ? copyObject(query) : nullptr;
+// The plan that costs least of the one made and its alternatives. The state is that of its planning.
+template <typename PlanAgain>
+PlannedStmt *ChoosePlan(PlannedStmt *plan, const Query *query, PlanAgain plan_again) {
+    PlanningState chosen = CurrentPlanning();
+    ListCell *cell;
+    foreach (cell, ListAlternatives(plan)) {
+        BeginAlternative(static_cast<List *>(lfirst(cell)));
+        PlannedStmt *other = plan_again(static_cast<Query *>(copyObjectImpl(query)));
+        PlanningState state = CurrentPlanning();
+        if (HasLostPaths(other) || CostOf(other, state) >= CostOf(plan, chosen))
+            continue;
+        plan = other;
+        chosen = state;
+    }
+    EndPlanning(chosen);
+    return plan;
 }
 
 // Marks are made before the planner sees the query, and taken from the plan, whatever others make
@@ -60,17 +72,15 @@ PlannedStmt *OnPlanner(Query *query, const char *text, int options, ParamListInf
     PG_TRY();
     {
         BeginPlanning(query, options);
-        Query *copy = CopyForReplanning(query);
+        Query *copy = IsPlanningScans() ? copyObject(query) : nullptr; // the planner changes it
         plan = Plan(query, text, options, params, more...);
-        bool has_lost_paths = HasLostPaths(plan);
-        if (has_lost_paths && copy) {
+        if (HasLostPaths(plan)) {
             BeginReplanning();
             plan = Plan(copy, text, options, params, more...);
-        } else if (has_lost_paths) {
-            ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-                            errmsg("another extension has planned a scan of a table that is to be "
-                                   "read through an index table"),
-                            errhint("Set index_table.enable_scan to off for this query.")));
+        } else {
+            plan = ChoosePlan(plan, copy, [&](Query *again) {
+                return Plan(again, text, options, params, more...);
+            });
         }
         FinishPlan(plan);
         AddReturning(plan);

@@ -36,10 +36,10 @@ struct CandidateSet {
     const Base *base;
     int count;
     Candidate *candidates;
-    double partitions; // estimate
+    double partitions;   // estimate of those that the query does not leave out
+    double native_start; // microseconds, before the first row natively
     bool has_foreign;  // some of them are foreign tables
     bool has_servers;  // some index tables are on servers
-    double expected_rows;
     List *merged; // MergedClauses that were put into the join tree
 };
 

@@ -1,4 +1,4 @@
-// Whether a query is better served by index tables than by planning and asking every partition.
+// What is known of a reference to a base table before any plan is made.
 #pragma once
 
 #include "plan/candidates.h"
@@ -6,9 +6,15 @@
 
 namespace index_table {
 
-// Estimates both, from the statistics of the candidates' index tables, and notes in `set` what it
-// expects. Under ScanPolicy::Force, whether the candidates can be used at all.
-bool IsWorthwhile(PlannerInfo *root, RelOptInfo *rel, CandidateSet *set, const Clauses *clauses);
+enum class Decision {
+    Natively, // the partition key is determined: no index does better
+    Index,    // so few entries that finding their rows costs less than it does to begin natively
+    Compare,  // the costs of whole plans tell
+};
+
+// Notes in `set` how many partitions are left by the query's conditions on their key, and what
+// beginning with them costs natively.
+Decision Decide(PlannerInfo *root, RelOptInfo *rel, CandidateSet *set, const Clauses *clauses);
 
 // The rows that the entries of an index path lead to, those that do not meet its conditions left
 // out.

@@ -372,6 +372,8 @@ Plan *PlanScan(PlannerInfo *root, RelOptInfo *rel, CustomPath *best, List *targe
         if (plan.source_count > 1)
             plan.recheck = NIL; // each is a part of a clause only; all clauses are in the filter
     }
+    if (plan.mode == ScanMode::AllPartitions)
+        RememberScanOfAll(GetCandidates(rel)->base->relid);
     filter = WithoutMerged(GetCandidates(rel)->merged, extract_actual_clauses(filter, false));
     List *checked = list_concat_copy(filter, plan.recheck);
     plan.columns = NeededColumns(rel, list_concat(checked, plan.distances));

@@ -9,6 +9,7 @@
 #include "exec/public.h"
 #include "plan/candidates.h"
 #include "plan/clauses.h"
+#include "plan/costs.h"
 #include "plan/estimate.h"
 #include "plan/row_identity.h"
 #include "plan/scan.h"
@@ -158,7 +159,21 @@ bool MayUseShards(PlannerInfo *root, const Base *base, RowUse use) {
                                  : list_length(root->rowMarks) == 1;
 }
 
-CandidateSet *Decide(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte) {
+// Whether the plan being made uses the table's indexes, which is compared with one that does not.
+bool MayTakePart(const CandidateSet *set) {
+    if (list_member_oid(planning.native, set->base->relid)) {
+        // A foreign partition is asked through a cursor: the planner counts one round trip of two.
+        Cost opening = planner_units::kPagesPerPartition * seq_page_cost +
+                       (set->has_foreign ? planner_units::kRoundTrip : 0);
+        planning.opening += set->partitions * opening;
+        return false;
+    }
+    planning.doubted = list_append_unique_oid(planning.doubted, set->base->relid);
+    planning.native_start += set->native_start * planner_units::kPerMicrosecond;
+    return true;
+}
+
+CandidateSet *FindServing(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte) {
     const Base *base =
         MayServe(rel, rte) && !planning.is_replanning ? FindIndexedBase(rte->relid) : nullptr;
     if (!base)
@@ -177,7 +192,10 @@ CandidateSet *Decide(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte) {
         planning.considered = list_append_unique_oid(planning.considered, table->relid);
     Clauses clauses = CollectClauses(root, rel->relid);
     CandidateSet *set = OfferCandidates(root, rel, base, clauses.columns);
-    if (!set || !IsWorthwhile(root, rel, set, &clauses))
+    Decision decision = set ? Decide(root, rel, set, &clauses) : Decision::Natively;
+    if (decision == Decision::Natively)
+        return nullptr;
+    if (decision == Decision::Compare && !MayTakePart(set))
         return nullptr;
     ApplyMergedClauses(&clauses);
     set->merged = clauses.merged;
@@ -358,6 +376,27 @@ void BeginReplanning() {
     planning = {.is_active = true, .has_marks = true, .is_replanning = true};
 }
 
+List *ListAlternatives(const PlannedStmt *plan) {
+    if (planning.doubted == NIL ||
+        (planning.scanned == NIL && (GetScanPolicy() == ScanPolicy::Force ||
+                                     plan->planTree->total_cost <= planning.native_start)))
+        return NIL;
+    List *alternatives = NIL;
+    if (planning.scanned != NIL && list_difference_oid(planning.doubted, planning.scanned) != NIL)
+        alternatives = lappend(alternatives, planning.scanned);
+    if (alternatives == NIL || GetScanPolicy() != ScanPolicy::Force)
+        alternatives = lappend(alternatives, planning.doubted);
+    return alternatives;
+}
+
+void BeginAlternative(const List *bases) {
+    planning = {.is_active = true, .has_marks = true, .native = list_copy(bases)};
+}
+
+Cost CostOf(const PlannedStmt *plan, const PlanningState &state) {
+    return plan->planTree->total_cost + state.opening;
+}
+
 void FinishPlan(PlannedStmt *plan) {
     if (!planning.has_marks)
         return;
@@ -377,7 +416,7 @@ void OfferIndexTables(PlannerInfo *root, bool inhparent, RelOptInfo *rel) {
     if (inhparent ? !MarkLate(root, rel, rte) : !IsMarked(rte))
         return;
     rel->indexlist = NIL; // the partitioned indexes of the parent
-    CandidateSet *set = Decide(root, rel, rte);
+    CandidateSet *set = FindServing(root, rel, rte);
     if (!set) {
         PlanNatively(root, rel, rte);
         return;
@@ -388,6 +427,10 @@ void OfferIndexTables(PlannerInfo *root, bool inhparent, RelOptInfo *rel) {
 
 bool IsPlanningScans() {
     return planning.has_marks;
+}
+
+void RememberScanOfAll(Oid base) {
+    planning.scanned = list_append_unique_oid(planning.scanned, base);
 }
 
 void RememberUse(const IndexTable *table) {
