@@ -44,7 +44,8 @@ PlannedStmt *Plan(Query *query, const char *text, int options, ParamListInfo par
 
 void OnPathlist(PlannerInfo *root, RelOptInfo *rel, Index relid, RangeTblEntry *rte);
 
-// The plan that costs least of the one made and its alternatives. The state is that of its planning.
+// The plan that costs least of the one made and its alternatives. The state is that of its
+// planning.
 template <typename PlanAgain>
 PlannedStmt *ChoosePlan(PlannedStmt *plan, const Query *query, PlanAgain plan_again) {
     PlanningState chosen = CurrentPlanning();

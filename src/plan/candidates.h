@@ -38,9 +38,9 @@ struct CandidateSet {
     Candidate *candidates;
     double partitions;   // estimate of those that the query does not leave out
     double native_start; // microseconds, before the first row natively
-    bool has_foreign;  // some of them are foreign tables
-    bool has_servers;  // some index tables are on servers
-    List *merged; // MergedClauses that were put into the join tree
+    bool has_foreign;    // some of them are foreign tables
+    bool has_servers;    // some index tables are on servers
+    List *merged;        // MergedClauses that were put into the join tree
 };
 
 // Null unless the planner scans this relation through index tables.

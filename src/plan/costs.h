@@ -1,5 +1,5 @@
-// What things cost. Two scales, which are not each other's: one tells whether index tables are
-// worth their while, the other is the planner's, for the paths that it chooses among then.
+// What things cost, in two scales: microseconds, which were measured, and the planner's units, in
+// which whole plans are compared. kPerMicrosecond leads from the first to the second.
 #pragma once
 
 #include "pg.h"
@@ -9,8 +9,8 @@ namespace index_table {
 // Outer rows of a join for which shards are asked together.
 constexpr double kRowsAtOnce = 1000;
 
-// Microseconds that things take, by which index tables and PostgreSQL's own way are weighed against
-// each other. Measured; only their proportions matter.
+// Microseconds that things take which the planner does not count, or not as an index table does
+// them. Only their proportions matter.
 namespace micros {
 constexpr double kScan = 8;           // to begin with an index table
 constexpr double kEntry = 0.3;        // to read an entry
@@ -22,10 +22,7 @@ constexpr double kPlanPartition = 7;  // to plan for a partition natively
 constexpr double kPartition = 8;      // to open and probe it
 constexpr double kPlanTarget = 20;    // the two for a partition whose rows may be changed
 constexpr double kTarget = 15;
-constexpr double kProbe = 3;         // to probe it again
 constexpr double kNativeFetch = 1.5; // to fetch a row through a local index
-constexpr double kHashed = 0.25;     // to scan and hash a row natively
-constexpr double kFiltered = 0.1;    // to scan a row natively where no index serves
 constexpr double kRoundTrip = 300;   // to a server, where partitions are foreign tables
 constexpr double kShardRow = 4;      // to get a row from there
 constexpr double kQueuedPage = 0.12; // to ask a page of a queue for a key
@@ -38,6 +35,8 @@ constexpr double kQueuedRow = 3;     // to find the row of an identity in it, an
 namespace planner_units {
 // Opening a partition, in units of seq_page_cost.
 constexpr double kPagesPerPartition = 1;
+// Handing a row on from its partition, in units of cpu_tuple_cost: what PostgreSQL charges Append.
+constexpr double kAppendedTuples = 0.5;
 // Finding the row of an entry, beyond what an index scan pays for its heap: a descent of the
 // partition's own index, in units of cpu_operator_cost.
 constexpr double kOperatorsPerEntry = 80;

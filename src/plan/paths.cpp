@@ -373,7 +373,7 @@ Plan *PlanScan(PlannerInfo *root, RelOptInfo *rel, CustomPath *best, List *targe
             plan.recheck = NIL; // each is a part of a clause only; all clauses are in the filter
     }
     if (plan.mode == ScanMode::AllPartitions)
-        RememberScanOfAll(GetCandidates(rel)->base->relid);
+        RememberScanOfAll(planner_rt_fetch(rel->relid, root));
     filter = WithoutMerged(GetCandidates(rel)->merged, extract_actual_clauses(filter, false));
     List *checked = list_concat_copy(filter, plan.recheck);
     plan.columns = NeededColumns(rel, list_concat(checked, plan.distances));
@@ -456,7 +456,8 @@ void AddPaths(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte) {
     rel->partial_pathlist = NIL;
     Path *all = create_seqscan_path(root, rel, rel->lateral_relids, 0);
     CustomPath *custom = Wrap(all);
-    custom->path.total_cost += set->partitions * planner_units::kPagesPerPartition * seq_page_cost;
+    custom->path.total_cost += set->partitions * planner_units::kPagesPerPartition * seq_page_cost +
+                               rel->tuples * planner_units::kAppendedTuples * cpu_tuple_cost;
     if (set->has_foreign) {
         custom->path.total_cost +=
             set->partitions * planner_units::kRoundTrip + rel->tuples * planner_units::kShardRow;

@@ -159,16 +159,22 @@ bool MayUseShards(PlannerInfo *root, const Base *base, RowUse use) {
                                  : list_length(root->rowMarks) == 1;
 }
 
+// What tells a reference to a base table from others of the query, in copies of it too: those that
+// have the same name are treated alike.
+Oid NameOf(const RangeTblEntry *rte) {
+    return hash_combine(murmurhash32(rte->relid), string_hash(rte->eref->aliasname, NAMEDATALEN));
+}
+
 // Whether the plan being made uses the table's indexes, which is compared with one that does not.
-bool MayTakePart(const CandidateSet *set) {
-    if (list_member_oid(planning.native, set->base->relid)) {
+bool MayTakePart(const CandidateSet *set, const RangeTblEntry *rte) {
+    if (list_member_oid(planning.native, NameOf(rte))) {
         // A foreign partition is asked through a cursor: the planner counts one round trip of two.
         Cost opening = planner_units::kPagesPerPartition * seq_page_cost +
                        (set->has_foreign ? planner_units::kRoundTrip : 0);
         planning.opening += set->partitions * opening;
         return false;
     }
-    planning.doubted = list_append_unique_oid(planning.doubted, set->base->relid);
+    planning.doubted = list_append_unique_oid(planning.doubted, NameOf(rte));
     planning.native_start += set->native_start * planner_units::kPerMicrosecond;
     return true;
 }
@@ -195,7 +201,7 @@ CandidateSet *FindServing(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte
     Decision decision = set ? Decide(root, rel, set, &clauses) : Decision::Natively;
     if (decision == Decision::Natively)
         return nullptr;
-    if (decision == Decision::Compare && !MayTakePart(set))
+    if (decision == Decision::Compare && !MayTakePart(set, rte))
         return nullptr;
     ApplyMergedClauses(&clauses);
     set->merged = clauses.merged;
@@ -389,12 +395,15 @@ List *ListAlternatives(const PlannedStmt *plan) {
     return alternatives;
 }
 
-void BeginAlternative(const List *bases) {
-    planning = {.is_active = true, .has_marks = true, .native = list_copy(bases)};
+void BeginAlternative(const List *native) {
+    planning = {.is_active = true, .has_marks = true, .native = list_copy(native)};
 }
 
 Cost CostOf(const PlannedStmt *plan, const PlanningState &state) {
-    return plan->planTree->total_cost + state.opening;
+    // Of two that cost the same the one with a scan of all partitions is not taken: PostgreSQL's
+    // own can be parallel, and leaves out partitions while it runs.
+    constexpr double kLastChoice = 1.1;
+    return plan->planTree->total_cost * (state.scanned != NIL ? kLastChoice : 1) + state.opening;
 }
 
 void FinishPlan(PlannedStmt *plan) {
@@ -429,8 +438,8 @@ bool IsPlanningScans() {
     return planning.has_marks;
 }
 
-void RememberScanOfAll(Oid base) {
-    planning.scanned = list_append_unique_oid(planning.scanned, base);
+void RememberScanOfAll(const RangeTblEntry *rte) {
+    planning.scanned = list_append_unique_oid(planning.scanned, NameOf(rte));
 }
 
 void RememberUse(const IndexTable *table) {

@@ -25,14 +25,15 @@ struct PlanningState {
     bool has_marks;          // a reference is marked, or was: without one there is nothing to do
     bool is_asking_natively; // the planner is being asked about a partitioned table as such
     bool is_replanning;      // after HasLostPaths(): no reference is served
-    List *native;            // base tables that are left to PostgreSQL
-    List *doubted;           // those whose indexes are offered, though another plan may cost less
-    List *scanned;           // those of which the plan scans all partitions itself
-    Cost native_start;       // of the doubted ones, before the first row natively
-    Cost opening;            // of the native ones' partitions, which the planner does not count
-    List *used;              // index tables and storages that the plan being made reads
-    List *bases;             // of which they are
-    List *considered;        // those that would be looked at if it were made again
+    // References to base tables, by what tells them apart, in lists of OIDs.
+    List *native;      // that are left to PostgreSQL
+    List *doubted;     // whose indexes are offered, though another plan may cost less
+    List *scanned;     // of which the plan scans all partitions by a node of the extension
+    Cost native_start; // of the doubted ones, before the first row natively
+    Cost opening;      // of the native ones' partitions, which the planner does not count
+    List *used;        // index tables and storages that the plan being made reads
+    List *bases;       // of which they are
+    List *considered;  // those that would be looked at if it were made again
 };
 // What EndPlanning() is to be given, also after an error.
 PlanningState CurrentPlanning();
@@ -47,16 +48,16 @@ bool HasLostPaths(const PlannedStmt *plan);
 // Before a copy of the query, marked as it was, is planned for that reason: natively.
 void BeginReplanning();
 // What other plans of the query may cost less than one made with the indexes of all of its base
-// tables: a list of lists of base tables that are to be left to PostgreSQL. NIL where none can.
+// tables: a list of lists of references that are to be left to PostgreSQL. NIL where none can.
 List *ListAlternatives(const PlannedStmt *plan);
 // Before a copy of the query, marked as it was, is planned so.
-void BeginAlternative(const List *bases);
+void BeginAlternative(const List *native);
 // What a plan costs that was made in such a state.
 Cost CostOf(const PlannedStmt *plan, const PlanningState &state);
 void EndPlanning(const PlanningState &outer);
 
 // The plan being made scans all partitions of a base table by a node of the extension.
-void RememberScanOfAll(Oid base);
+void RememberScanOfAll(const RangeTblEntry *rte);
 
 // After the planner has learnt of a relation: offers it the indexes of index tables.
 void OfferIndexTables(PlannerInfo *root, bool inhparent, RelOptInfo *rel);
