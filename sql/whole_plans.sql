@@ -82,6 +82,13 @@ INSERT INTO asked (query) VALUES
     ($$ SELECT * FROM jobs WHERE status = 'pending' AND day = 3 $$);
 SELECT number, c.* FROM asked, choice(query) AS c ORDER BY number;
 
+-- A function that the planner replaces by its query.
+CREATE FUNCTION done_jobs() RETURNS SETOF jobs STABLE LANGUAGE sql AS $$ SELECT * FROM whole_plans.jobs WHERE status = 'done' $$;
+INSERT INTO asked (query) VALUES
+    ($$ SELECT * FROM done_jobs() WHERE created = timestamptz '2026-01-02' $$),
+    ($$ SELECT * FROM done_jobs() WHERE id = 7 $$);
+SELECT number, c.* FROM asked, choice(query) AS c WHERE number > 30 ORDER BY number;
+
 -- The same rows, whatever is chosen.
 CREATE FUNCTION is_same(query text) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE

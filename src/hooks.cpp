@@ -44,6 +44,11 @@ PlannedStmt *Plan(Query *query, const char *text, int options, ParamListInfo par
 
 void OnPathlist(PlannerInfo *root, RelOptInfo *rel, Index relid, RangeTblEntry *rte);
 
+// Whether others make paths after ours, who may lose those.
+bool OthersFollow() {
+    return set_rel_pathlist_hook != OnPathlist || join_search_hook;
+}
+
 // The plan that costs least of the one made and its alternatives. The state is that of its
 // planning.
 template <typename PlanAgain>
@@ -73,12 +78,18 @@ PlannedStmt *OnPlanner(Query *query, const char *text, int options, ParamListInf
     PG_TRY();
     {
         BeginPlanning(query, options);
-        Query *copy = IsPlanningScans() ? copyObject(query) : nullptr; // the planner changes it
+        Query *copy = CopyForAlternatives(query, OthersFollow());
         plan = Plan(query, text, options, params, more...);
-        if (HasLostPaths(plan)) {
+        bool has_lost_paths = HasLostPaths(plan);
+        if (has_lost_paths && copy) {
             BeginReplanning();
             plan = Plan(copy, text, options, params, more...);
-        } else {
+        } else if (has_lost_paths) {
+            ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+                            errmsg("another extension has planned a scan of a table that is to be "
+                                   "read through an index table"),
+                            errhint("Set index_table.enable_scan to off for this query.")));
+        } else if (copy) {
             plan = ChoosePlan(plan, copy, [&](Query *again) {
                 return Plan(again, text, options, params, more...);
             });

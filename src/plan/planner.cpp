@@ -56,6 +56,22 @@ bool MayMarkTarget(const Query *query) {
     }
 }
 
+// Whether a function in FROM is one that the planner may replace by its query.
+bool MayBeInlined(const RangeTblEntry *rte) {
+    if (rte->rtekind != RTE_FUNCTION || list_length(rte->functions) != 1)
+        return false;
+    const FuncExpr *call =
+        reinterpret_cast<FuncExpr *>(linitial_node(RangeTblFunction, rte->functions)->funcexpr);
+    if (!IsA(call, FuncExpr) || !call->funcretset)
+        return false;
+    HeapTuple tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(call->funcid));
+    bool is_sql = HeapTupleIsValid(tuple) &&
+                  reinterpret_cast<Form_pg_proc>(GETSTRUCT(tuple))->prolang == SQLlanguageId;
+    if (HeapTupleIsValid(tuple))
+        ReleaseSysCache(tuple);
+    return is_sql;
+}
+
 bool MarkQuery(Query *query) {
     bool marks_target = MayMarkTarget(query);
     ListCell *cell;
@@ -67,6 +83,7 @@ bool MarkQuery(Query *query) {
             MarkQuery(rte->subquery);
             continue;
         }
+        planning.may_mark_late = planning.may_mark_late || MayBeInlined(rte);
         if (rte->rtekind != RTE_RELATION || !rte->inh || rte->tablesample ||
             rte->relkind != RELKIND_PARTITIONED_TABLE ||
             (index == query->resultRelation && !marks_target))
@@ -81,6 +98,56 @@ bool MarkQuery(Query *query) {
         compat::WalkQuery(query, MarkSublinks, static_cast<void *>(nullptr),
                           QTW_IGNORE_RT_SUBQUERIES | QTW_IGNORE_CTE_SUBQUERIES);
     return false;
+}
+
+// --- Look-ups of one row -----------------------------------------------------------
+
+// Whether a condition, one of those joined by AND, says that a column equals a value.
+bool Equals(Node *condition, const KeyColumn &column) {
+    if (IsA(condition, BoolExpr) && reinterpret_cast<BoolExpr *>(condition)->boolop == AND_EXPR) {
+        ListCell *cell;
+        foreach (cell, reinterpret_cast<BoolExpr *>(condition)->args)
+            if (Equals(static_cast<Node *>(lfirst(cell)), column))
+                return true;
+        return false;
+    }
+    OpExpr *comparison = reinterpret_cast<OpExpr *>(condition);
+    if (!IsA(comparison, OpExpr) || list_length(comparison->args) != 2 ||
+        (OidIsValid(column.collation) && comparison->inputcollid != column.collation))
+        return false;
+    for (int side = 0; side < 2; side++) {
+        Node *own = StripRelabels(static_cast<Node *>(list_nth(comparison->args, side)));
+        Node *value = static_cast<Node *>(list_nth(comparison->args, 1 - side));
+        if (IsA(own, Var) && reinterpret_cast<Var *>(own)->varattno == column.attno &&
+            (IsA(value, Const) || IsA(value, Param)))
+            return op_in_opfamily(comparison->opno, get_opclass_family(column.opclass)) &&
+                   op_mergejoinable(comparison->opno, exprType(own));
+    }
+    return false;
+}
+
+bool IsDetermined(const IndexTable *table, Node *conditions) {
+    if (!table->options.is_unique || table->predicate || table->on_servers ||
+        table->key.multi_valued >= 0 || table->is_special())
+        return false;
+    return std::all_of(
+        table->key.columns, table->key.columns + table->key.count,
+        [&](const KeyColumn &column) { return column.attno != 0 && Equals(conditions, column); });
+}
+
+// Whether a query asks one table for the row of a unique key, as most do. It is not planned twice
+// (FindsOneEntry), and its copy would take a twentieth of the time.
+bool LooksOneRowUp(const Query *query) {
+    if (list_length(query->rtable) != 1 || query->hasSubLinks || query->cteList != NIL ||
+        !query->jointree->quals)
+        return false;
+    const RangeTblEntry *rte = linitial_node(RangeTblEntry, query->rtable);
+    const Base *base = rte->securityQuals == NIL ? FindIndexedBase(rte->relid) : nullptr;
+    auto is_determined = [&](const IndexTable *table) {
+        return ServesScans(table) && IsDetermined(table, query->jointree->quals);
+    };
+    return base && (std::any_of(base->tables, base->tables + base->table_count, is_determined) ||
+                    std::any_of(base->globals, base->globals + base->global_count, is_determined));
 }
 
 // --- Deciding ----------------------------------------------------------------
@@ -371,6 +438,12 @@ void BeginPlanning(Query *query, int options) {
     planning.is_active = GetScanPolicy() != ScanPolicy::Off && !IsPlannedNatively(query, options);
     if (planning.is_active)
         MarkQuery(query);
+}
+
+Query *CopyForAlternatives(const Query *query, bool may_lose_paths) {
+    bool may_be_doubted = planning.has_marks && (may_lose_paths || !LooksOneRowUp(query));
+    return may_be_doubted || planning.may_mark_late ? static_cast<Query *>(copyObjectImpl(query))
+                                                    : nullptr;
 }
 
 bool HasLostPaths(const PlannedStmt *plan) {

@@ -23,6 +23,7 @@ void RememberUse(const IndexTable *table);
 struct PlanningState {
     bool is_active;          // base tables may be scanned through index tables
     bool has_marks;          // a reference is marked, or was: without one there is nothing to do
+    bool may_mark_late;      // a function may be replaced by its query, with base tables
     bool is_asking_natively; // the planner is being asked about a partitioned table as such
     bool is_replanning;      // after HasLostPaths(): no reference is served
     // References to base tables, by what tells them apart, in lists of OIDs.
@@ -40,6 +41,9 @@ PlanningState CurrentPlanning();
 // Before a query is planned: marks its references to base tables. Afterwards the plan is finished.
 void BeginPlanning(Query *query, int options);
 void FinishPlan(PlannedStmt *plan);
+// A copy of a query that is marked and not planned yet, of which planning leaves nothing as it was.
+// Null where no other plan will be wanted; `may_lose_paths`: HasLostPaths() may be true.
+Query *CopyForAlternatives(const Query *query, bool may_lose_paths);
 // Whether a plan scans a marked table in a way that cannot be executed. Other extensions, whose
 // hooks act after ours, may have made paths of their own for it (pg_hint_plan makes anew what it
 // has hints for). The plan is looked at, not the paths: PostgreSQL frees those that lose against
