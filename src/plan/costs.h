@@ -18,10 +18,10 @@ constexpr double kLookup = 3;         // to find the entries of another key
 constexpr double kFetch = 2.2;        // to find the row of an entry
 constexpr double kFetchAddress = 0.6; // to fetch the row that an address leads to
 constexpr double kOpenLeaf = 3;       // before the first row of a partition
-constexpr double kPlanPartition = 7;  // to plan for a partition natively
-constexpr double kPartition = 8;      // to open and probe it
-constexpr double kPlanTarget = 20;    // the two for a partition whose rows may be changed
-constexpr double kTarget = 15;
+constexpr double kPlanIndex = 7;     // to plan for an index of a partition, or the partition itself
+constexpr double kPartition = 8;     // to open and probe it
+constexpr double kPlanTarget = 13;   // more where its rows may be changed
+constexpr double kTarget = 15;       // to open and probe it then
 constexpr double kNativeFetch = 1.5; // to fetch a row through a local index
 constexpr double kRoundTrip = 300;   // to a server, where partitions are foreign tables
 constexpr double kShardRow = 4;      // to get a row from there
@@ -47,6 +47,9 @@ constexpr Cost kRoundTrip = 100;
 constexpr Cost kShardRow = 0.05;
 // What takes a microsecond by the other scale.
 constexpr Cost kPerMicrosecond = 0.09;
+// What runs in a microsecond at most: pages are read one after the other and each row is looked at.
+// Random reads of what is cached, which the planner takes for ten times as dear, run faster.
+constexpr Cost kAtMostPerMicrosecond = 0.25;
 // What makes the planner avoid a path where there is another.
 constexpr Cost kProhibitive = 1e10;
 } // namespace planner_units

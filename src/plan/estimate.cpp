@@ -91,6 +91,44 @@ double CountUnpruned(PlannerInfo *root, RelOptInfo *rel, const CandidateSet *set
     return Max(total, native.nparts) * live / native.nparts;
 }
 
+bool IsParameter(Node *node, void *context) {
+    if (!node)
+        return false;
+    if (IsA(node, Param) && reinterpret_cast<Param *>(node)->paramkind == PARAM_EXTERN)
+        return true;
+    return compat::WalkExpression(node, IsParameter, context);
+}
+
+bool HasParameters(const Clauses *clauses) {
+    ListCell *cell;
+    foreach (cell, clauses->own)
+        if (IsParameter(reinterpret_cast<Node *>(lfirst_node(RestrictInfo, cell)->clause), nullptr))
+            return true;
+    return false;
+}
+
+int CountIndexes(const Base *base) {
+    Relation rel = table_open(base->relid, NoLock);
+    int count = list_length(RelationGetIndexList(rel));
+    table_close(rel, NoLock);
+    return count;
+}
+
+// What PostgreSQL takes before the first row. The planner looks at each index of each partition,
+// at those of global indexes, too.
+double CostOfBeginning(PlannerInfo *root, RelOptInfo *rel, const CandidateSet *set,
+                       const Clauses *clauses) {
+    bool changes = GetRowUse(root, rel->relid) == RowUse::Change;
+    double partition = changes ? kTarget : kPartition;
+    // A plan for parameters yet unknown is made once and run often.
+    bool is_generic = root->glob->boundParams == nullptr && HasParameters(clauses);
+    if (!is_generic)
+        partition += (changes ? kPlanTarget : 0) + kPlanIndex * (1 + CountIndexes(set->base));
+    if (set->has_foreign)
+        partition += 2 * kRoundTrip; // a cursor, and what it brings
+    return set->partitions * partition;
+}
+
 // A row that comes from a shard is looked up there, as it is natively.
 double CostOfFetch(const Situation &situation, const Candidate *candidate) {
     if (situation.set->has_foreign)
@@ -131,22 +169,6 @@ bool IsEqualityOn(const Candidate *candidate, int column, RestrictInfo *restrict
                    (!OidIsValid(collation) || collation == clause->inputcollid) &&
                    !contain_var_clause(value);
     }
-    return false;
-}
-
-bool IsParameter(Node *node, void *context) {
-    if (!node)
-        return false;
-    if (IsA(node, Param) && reinterpret_cast<Param *>(node)->paramkind == PARAM_EXTERN)
-        return true;
-    return compat::WalkExpression(node, IsParameter, context);
-}
-
-bool HasParameters(const Clauses *clauses) {
-    ListCell *cell;
-    foreach (cell, clauses->own)
-        if (IsParameter(reinterpret_cast<Node *>(lfirst_node(RestrictInfo, cell)->clause), nullptr))
-            return true;
     return false;
 }
 
@@ -231,21 +253,13 @@ Decision Decide(PlannerInfo *root, RelOptInfo *rel, CandidateSet *set, const Cla
     // Nothing beats asking the one partition that can have the rows.
     if (set->partitions <= 1 && GetScanPolicy() != ScanPolicy::Force)
         return Decision::Natively;
-    // A plan for parameters yet unknown is made once and run often.
-    bool is_generic = root->glob->boundParams == nullptr && HasParameters(clauses);
-    bool changes = GetRowUse(root, rel->relid) == RowUse::Change;
-    double partition = changes ? kTarget : kPartition;
-    if (!is_generic)
-        partition += changes ? kPlanTarget : kPlanPartition;
-    if (set->has_foreign)
-        partition += 2 * kRoundTrip; // a cursor, and what it brings
-    set->native_start = set->partitions * partition;
     // Under row security the planner must not use an operator that leaks; what it may use it knows.
-    Situation situation = {root, rel, set, clauses};
-    return root->qual_security_level == 0 &&
-                   (FindsOneEntry(set, clauses) || FindsFewEntries(situation))
-               ? Decision::Index
-               : Decision::Compare;
+    bool is_secured = root->qual_security_level > 0;
+    if (!is_secured && FindsOneEntry(set, clauses))
+        return Decision::Index;
+    set->native_start = CostOfBeginning(root, rel, set, clauses);
+    return !is_secured && FindsFewEntries({root, rel, set, clauses}) ? Decision::Index
+                                                                     : Decision::Compare;
 }
 
 } // namespace index_table

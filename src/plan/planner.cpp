@@ -242,7 +242,7 @@ bool MayTakePart(const CandidateSet *set, const RangeTblEntry *rte) {
         return false;
     }
     planning.doubted = list_append_unique_oid(planning.doubted, NameOf(rte));
-    planning.native_start += set->native_start * planner_units::kPerMicrosecond;
+    planning.native_start += set->native_start * planner_units::kAtMostPerMicrosecond;
     return true;
 }
 
@@ -456,14 +456,14 @@ void BeginReplanning() {
 }
 
 List *ListAlternatives(const PlannedStmt *plan) {
+    bool forces = GetScanPolicy() == ScanPolicy::Force;
     if (planning.doubted == NIL ||
-        (planning.scanned == NIL && (GetScanPolicy() == ScanPolicy::Force ||
-                                     plan->planTree->total_cost <= planning.native_start)))
+        (forces ? planning.scanned == NIL : plan->planTree->total_cost <= planning.native_start))
         return NIL;
     List *alternatives = NIL;
     if (planning.scanned != NIL && list_difference_oid(planning.doubted, planning.scanned) != NIL)
         alternatives = lappend(alternatives, planning.scanned);
-    if (alternatives == NIL || GetScanPolicy() != ScanPolicy::Force)
+    if (alternatives == NIL || !forces)
         alternatives = lappend(alternatives, planning.doubted);
     return alternatives;
 }
