@@ -60,7 +60,8 @@ bool WantsDrainWorker(int things);
 // Whether other databases wait for a worker. A worker that sleeps is woken when the first does.
 bool AreDatabasesWaiting();
 // If other databases wait, the worker is not known any more, and ends, so that one of them has its
-// turn; `has_things`: this database then waits for its next. False, and nothing happens, if none do.
+// turn; `has_things`: this database then waits for its next. False, and nothing happens, if none
+// do.
 bool GiveWayToDatabase(bool has_things);
 
 // Others leave a relation of this database alone until then. Hints: one may be lost.

@@ -34,8 +34,8 @@ void EndQueuedRows(QueuedRows *rows);
 // the current memory context: as a rule one.
 List *FindQueuedLeaves(QueuedRows *rows, const Datum *identity);
 
-// Locks those leaves without waiting for the locks of others. False where one is not available: what
-// was locked stays locked.
+// Locks those leaves without waiting for the locks of others. False where one is not available:
+// what was locked stays locked.
 bool TryLockQueuedLeaves(QueuedRows *rows, const Datum *identity);
 
 // Whether the row just read has an identity: a leaf may lack an index over all of its columns.

@@ -56,14 +56,15 @@ void WarnOfTooFewWorkers(const WaitingDatabases &waiting) {
     if (warned || since == 0 || !TimestampDifferenceExceeds(since, now, kPatience))
         return;
     warned = true;
-    ereport(WARNING,
-            (errmsg_plural("index_table: %d database waits for a worker to drain its index tables",
-                           "index_table: %d databases wait for workers to drain their index tables",
-                           waiting.count, waiting.count),
-             errdetail("Drain workers of all databases: %d at a time, if as many background workers "
-                       "are free. Databases take turns.",
-                       waiting.workers),
-             errhint("Increase max_worker_processes.")));
+    ereport(
+        WARNING,
+        (errmsg_plural("index_table: %d database waits for a worker to drain its index tables",
+                       "index_table: %d databases wait for workers to drain their index tables",
+                       waiting.count, waiting.count),
+         errdetail("Drain workers of all databases: %d at a time, if as many background workers "
+                   "are free. Databases take turns.",
+                   waiting.workers),
+         errhint("Increase max_worker_processes.")));
 }
 
 // Sleeps until the time is over or the latch is set; databases that wait have workers started.
