@@ -75,7 +75,7 @@ INSERT INTO asked (query) VALUES
     ($$ SELECT status, count(*) FROM jobs GROUP BY status $$),
     ($$ SELECT * FROM jobs JOIN wanted USING (customer) $$),
     ($$ SELECT * FROM jobs WHERE id NOT IN (SELECT id FROM wanted) $$),
-    ($$ SELECT a.id FROM jobs a JOIN jobs b USING (id) WHERE b.status = 'done' AND a.created < timestamptz '2026-01-01 00:03' $$),
+    ($$ SELECT a.id FROM jobs a JOIN jobs b ON b.id = a.id + 1 WHERE b.status = 'done' AND a.created < timestamptz '2026-01-01 00:03' $$),
     ($$ SELECT a.note, b.note FROM jobs a JOIN jobs b ON b.customer = a.customer WHERE a.id = 9 $$),
     ($$ SELECT sum(id) OVER (PARTITION BY customer) FROM jobs WHERE status = 'done' $$),
     ($$ WITH RECURSIVE r (id, n) AS (SELECT 1::bigint, 1 UNION ALL SELECT jobs.id + 1, n + 1 FROM r JOIN jobs USING (id) WHERE n < 5) SELECT * FROM r $$),

@@ -1398,4 +1398,15 @@ void *AttachSegment([[maybe_unused]] const char *name, [[maybe_unused]] Size siz
 #endif
 }
 
+// Nodes of a plan that settings such as enable_sort turn off. Before PostgreSQL 18 they are dear
+// instead.
+inline int CountDisabled(const Plan *plan) {
+#if PG_VERSION_NUM >= 180000
+    return plan->disabled_nodes;
+#else
+    (void)plan;
+    return 0;
+#endif
+}
+
 } // namespace index_table::compat

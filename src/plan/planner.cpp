@@ -455,10 +455,19 @@ void BeginReplanning() {
     planning = {.is_active = true, .has_marks = true, .is_replanning = true};
 }
 
+Cost CostOf(const PlannedStmt *plan, const PlanningState &state) {
+    // Of two that cost the same the one with a scan of all partitions is not taken: PostgreSQL's
+    // own can be parallel, and leaves out partitions while it runs.
+    constexpr double kLastChoice = 1.1;
+    const Plan *top = plan->planTree;
+    return top->total_cost * (state.scanned != NIL ? kLastChoice : 1) + state.opening +
+           compat::CountDisabled(top) * planner_units::kProhibitive;
+}
+
 List *ListAlternatives(const PlannedStmt *plan) {
     bool forces = GetScanPolicy() == ScanPolicy::Force;
     if (planning.doubted == NIL ||
-        (forces ? planning.scanned == NIL : plan->planTree->total_cost <= planning.native_start))
+        (forces ? planning.scanned == NIL : CostOf(plan, planning) <= planning.native_start))
         return NIL;
     List *alternatives = NIL;
     if (planning.scanned != NIL && list_difference_oid(planning.doubted, planning.scanned) != NIL)
@@ -470,13 +479,6 @@ List *ListAlternatives(const PlannedStmt *plan) {
 
 void BeginAlternative(const List *native) {
     planning = {.is_active = true, .has_marks = true, .native = list_copy(native)};
-}
-
-Cost CostOf(const PlannedStmt *plan, const PlanningState &state) {
-    // Of two that cost the same the one with a scan of all partitions is not taken: PostgreSQL's
-    // own can be parallel, and leaves out partitions while it runs.
-    constexpr double kLastChoice = 1.1;
-    return plan->planTree->total_cost * (state.scanned != NIL ? kLastChoice : 1) + state.opening;
 }
 
 void FinishPlan(PlannedStmt *plan) {
