@@ -16,7 +16,6 @@ struct Collector {
     Index relid;
     Clauses *clauses;
     List *equalities; // OpExprs that say that two expressions are equal
-    List *others;     // those of other operators that concern the relation
 };
 
 bool IsEquality(Node *clause) {
@@ -79,7 +78,6 @@ void AddOwn(Collector *collector, Expr *clause, Index security_level) {
     Clauses *clauses = collector->clauses;
     clauses->own =
         lappend(clauses->own, compat::MakeRestrictInfo(collector->root, clause, security_level));
-    clauses->min_security = Min(clauses->min_security, security_level);
 }
 
 void Collect(Collector *collector, Node *quals, Index security_level) {
@@ -87,14 +85,10 @@ void Collect(Collector *collector, Node *quals, Index security_level) {
     foreach (cell, reinterpret_cast<List *>(quals)) {
         Node *clause = static_cast<Node *>(lfirst(cell));
         Relids relids = pull_varnos(collector->root, clause);
-        bool is_equality = IsEquality(clause);
-        if (is_equality)
+        if (IsEquality(clause))
             collector->equalities = lappend(collector->equalities, clause);
         if (!bms_is_member(collector->relid, relids))
             continue;
-        if (!is_equality && IsA(clause, OpExpr) &&
-            list_length(reinterpret_cast<OpExpr *>(clause)->args) == 2)
-            collector->others = lappend(collector->others, clause);
         pull_varattnos(clause, collector->relid, &collector->clauses->columns);
         bool is_own = bms_membership(relids) == BMS_SINGLETON;
         if (Expr *merged = is_own ? MergeOr(collector->root, clause) : nullptr) {
@@ -206,36 +200,6 @@ void AddImplied(Collector *collector) {
     }
 }
 
-void AddJoins(Collector *collector, const List *clauses, bool are_equalities) {
-    ListCell *cell;
-    foreach (cell, clauses) {
-        OpExpr *clause = lfirst_node(OpExpr, cell);
-        for (int side = 0; side < 2; side++) {
-            Expr *own = Argument(clause, side);
-            Expr *other = Argument(clause, 1 - side);
-            Relids own_relids = pull_varnos(collector->root, reinterpret_cast<Node *>(own));
-            Relids other_relids = pull_varnos(collector->root, reinterpret_cast<Node *>(other));
-            if (!bms_equal(own_relids, bms_make_singleton(collector->relid)) ||
-                bms_is_empty(other_relids) || bms_is_member(collector->relid, other_relids))
-                continue;
-            JoinClause *join = static_cast<JoinClause *>(palloc(sizeof(JoinClause)));
-            *join = {own, other, clause, side == 0 ? clause->opno : get_commutator(clause->opno),
-                     are_equalities};
-            collector->clauses->joins = lappend(collector->clauses->joins, join);
-        }
-    }
-}
-
-void CollectFromQuery(Collector *collector) {
-    PlannerInfo *root = collector->root;
-    Walk(collector, reinterpret_cast<Node *>(root->parse->jointree));
-    Index level = 0;
-    ListCell *cell;
-    foreach (cell, root->simple_rte_array[collector->relid]->securityQuals)
-        Collect(collector, static_cast<Node *>(lfirst(cell)), level++);
-    AddImplied(collector);
-}
-
 } // namespace
 
 Node *StripRelabels(Node *node) {
@@ -245,12 +209,14 @@ Node *StripRelabels(Node *node) {
 }
 
 Clauses CollectClauses(PlannerInfo *root, Index relid) {
-    Clauses clauses = {.relid = relid, .min_security = UINT_MAX};
+    Clauses clauses = {.relid = relid};
     Collector collector = {.root = root, .relid = relid, .clauses = &clauses};
-    CollectFromQuery(&collector);
-    AddJoins(&collector, collector.equalities, true);
-    AddJoins(&collector, collector.others, false);
+    Walk(&collector, reinterpret_cast<Node *>(root->parse->jointree));
+    Index level = 0;
     ListCell *cell;
+    foreach (cell, root->simple_rte_array[relid]->securityQuals)
+        Collect(&collector, static_cast<Node *>(lfirst(cell)), level++);
+    AddImplied(&collector);
     foreach (cell, root->parse->sortClause) {
         TargetEntry *target =
             get_sortgroupclause_tle(lfirst_node(SortGroupClause, cell), root->processed_tlist);
@@ -278,13 +244,6 @@ List *WithoutMerged(const List *merged, const List *clauses) {
         originals = lappend(originals, copyObjectImpl(clause));
     }
     return originals;
-}
-
-List *CollectOwnClauses(PlannerInfo *root, Index relid) {
-    Clauses clauses = {.relid = relid, .min_security = UINT_MAX};
-    Collector collector = {.root = root, .relid = relid, .clauses = &clauses};
-    CollectFromQuery(&collector);
-    return clauses.own;
 }
 
 } // namespace index_table

@@ -7,15 +7,6 @@
 
 namespace index_table {
 
-// own = other, where `other` belongs to other relations of the query; or another operator.
-struct JoinClause {
-    Expr *own;
-    Expr *other;
-    OpExpr *clause;
-    Oid operation; // with `own` on its left; InvalidOid: none is known
-    bool is_equality;
-};
-
 // key = 1 OR key = 2 as key = ANY (ARRAY[1, 2]), which an index can serve; stands for the clause in
 // that cell of the query's join tree.
 struct MergedClause {
@@ -27,10 +18,8 @@ struct MergedClause {
 struct Clauses {
     Index relid;
     List *own;          // RestrictInfos that concern the relation alone, row security's too
-    List *joins;        // JoinClauses
     List *merged;       // MergedClauses
     Bitmapset *columns; // the relation's, that these or ORDER BY refer to; offset as usual
-    Index min_security; // the lowest security level of `own`
 };
 
 Clauses CollectClauses(PlannerInfo *root, Index relid);
@@ -41,9 +30,6 @@ void ApplyMergedClauses(const Clauses *clauses);
 // An implicitly ANDed list with the original in place of each merged clause, copied: what is
 // checked row by row stops at the first arm that is true, as the query has it.
 List *WithoutMerged(const List *merged, const List *clauses);
-
-// The clauses of another relation of the query, likewise.
-List *CollectOwnClauses(PlannerInfo *root, Index relid);
 
 // Without relabelling to binary compatible types, which indexes do not care about.
 Node *StripRelabels(Node *node);

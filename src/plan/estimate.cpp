@@ -3,8 +3,6 @@
 #include "core/public.h"
 #include "exec/public.h"
 #include "plan/costs.h"
-#include "plan/multi_valued.h"
-#include "plan/or_clause.h"
 #include "plan/planner.h"
 #include "plan/queue_cost.h"
 #include "plan/row_identity.h"

@@ -1,8 +1,9 @@
-// The early decision. PostgreSQL opens and plans every partition of a partitioned table before it
-// looks at indexes, so whether an index table serves a query is decided before: the planner hook
-// marks the base tables of a query as if they were plain tables, and when the planner asks about
-// one (get_relation_info_hook; quals are simplified and views are resolved by then) it either stays
-// so, with the index tables as its indexes, or becomes a partitioned table again.
+// Marking, deciding, comparing. PostgreSQL opens and plans every partition of a partitioned table
+// before it looks at indexes. So the planner hook marks the base tables of a query as if they were
+// plain tables, and when the planner asks about one (get_relation_info_hook; quals are simplified
+// and views are resolved by then) it either stays so, with the index tables as its indexes, or
+// becomes a partitioned table again. Where the plan costs more than beginning with all partitions,
+// other plans are made, in which some of the tables are partitioned tables again.
 #include "plan/planner.h"
 
 #include "core/public.h"
@@ -83,7 +84,7 @@ bool MarkQuery(Query *query) {
             MarkQuery(rte->subquery);
             continue;
         }
-        planning.may_mark_late = planning.may_mark_late || MayBeInlined(rte);
+        planning.may_mark_late = planning.may_mark_late || (IsInstalled() && MayBeInlined(rte));
         if (rte->rtekind != RTE_RELATION || !rte->inh || rte->tablesample ||
             rte->relkind != RELKIND_PARTITIONED_TABLE ||
             (index == query->resultRelation && !marks_target))

@@ -45,9 +45,9 @@ void FinishPlan(PlannedStmt *plan);
 // Null where no other plan will be wanted; `may_lose_paths`: HasLostPaths() may be true.
 Query *CopyForAlternatives(const Query *query, bool may_lose_paths);
 // Whether a plan scans a marked table in a way that cannot be executed. Other extensions, whose
-// hooks act after ours, may have made paths of their own for it (pg_hint_plan makes anew what it
-// has hints for). The plan is looked at, not the paths: PostgreSQL frees those that lose against
-// others. Before FinishPlan().
+// hooks act after ours, may have made paths of their own for it (pg_hint_plan makes those again
+// that it has hints for). The plan is looked at, not the paths: PostgreSQL frees those that lose
+// against others. Before FinishPlan().
 bool HasLostPaths(const PlannedStmt *plan);
 // Before a copy of the query, marked as it was, is planned for that reason: natively.
 void BeginReplanning();

@@ -40,9 +40,9 @@ bool LooksKeysUp(const IndexPath *path) {
     return false;
 }
 
-double CostOfQueue(const Candidate *candidate, bool looks_keys_up, double lookups) {
+double CostOfQueue(const Candidate *candidate, bool looks_keys_up) {
     bool is_told = looks_keys_up && !candidate->owner_index;
-    return lookups * (is_told ? candidate->queue.of_key : candidate->queue.of_all);
+    return is_told ? candidate->queue.of_key : candidate->queue.of_all;
 }
 
 } // namespace index_table

@@ -11,7 +11,7 @@ QueueCosts EstimateQueueCosts(const IndexTable *table);
 // Whether a path looks keys up, for which few of the queued rows have to be read; else all.
 bool LooksKeysUp(const IndexPath *path);
 
-// In microseconds, of a scan that begins anew `lookups` times.
-double CostOfQueue(const Candidate *candidate, bool looks_keys_up, double lookups = 1);
+// In microseconds, of a scan.
+double CostOfQueue(const Candidate *candidate, bool looks_keys_up);
 
 } // namespace index_table
