@@ -135,6 +135,17 @@ SELECT key, recommendation, statement FROM advice WHERE statement LIKE '%unread%
 SELECT index_table.create('orders', 'kind', name => 'few_keys');
 SELECT index_table.create('orders', 'status', name => 'skewed');
 SELECT index_table.create('orders', 'status', name => 'not_skewed', predicate => $$ status <> 'done' $$);
+-- The same of global indexes; of unique ones, and those of other methods, nothing.
+CREATE INDEX global_few ON orders USING global (kind);
+CREATE INDEX global_skewed ON orders USING global (status);
+CREATE INDEX global_not_skewed ON orders USING global (status) WHERE (status <> 'done');
+CREATE INDEX global_hash ON orders USING global (kind) WITH (method = hash);
+CREATE INDEX CONCURRENTLY global_later ON orders USING global (kind);
+BEGIN;
+SET LOCAL check_function_bodies = off;
+CREATE INDEX global_restored ON orders USING global (kind);
+ROLLBACK;
+DROP INDEX global_few, global_skewed, global_not_skewed, global_hash, global_later;
 UPDATE orders SET note = NULL WHERE id % 5 <> 0;
 UPDATE orders SET customer = customer + 1;
 SELECT pg_stat_force_next_flush();
@@ -145,7 +156,7 @@ CALL index_table.create_concurrently('orders', 'kind', name => 'few_later');
 SELECT index_table.create('orders', 'customer', name => 'changed');
 SELECT index_table.create('orders', 'customer', name => 'changed_later', maintenance => 'deferred');
 SELECT index_table.create('orders', 'lower(status)', name => 'expression');
-SELECT concern FROM index_table.key_concerns('people', ARRAY[3]::smallint[], false, false);
+SELECT concern FROM index_table.key_concerns('people', ARRAY[3]::smallint[], false, false, false);
 
 -- Errors, and who may.
 SELECT index_table.advise('orders_by_reference');

@@ -6,6 +6,7 @@
 #include "create/defer.h"
 #include "create/dependencies.h"
 #include "create/drop.h"
+#include "create/key_concerns.h"
 #include "create/online.h"
 #include "create/server_tables.h"
 #include "create/trial.h"
@@ -542,35 +543,6 @@ void AdviseToPreload() {
                      "%s%sindex_table; for this one: LOAD 'index_table'.",
                      quote_identifier(get_database_name(MyDatabaseId)), others ? others : "",
                      others && *others ? ", " : "")));
-}
-
-// Warns where statistics say that the key will not be of much use. With the caller's rights.
-void WarnOfKey(Oid relid) {
-    const IndexTable *table = FindIndexTable(relid);
-    if (!table || table->options.is_unique)
-        return;
-    Datum columns[INDEX_MAX_KEYS];
-    for (int i = 0; i < table->key.count; i++)
-        columns[i] = Int16GetDatum(table->key.columns[i].attno);
-    Oid types[] = {REGCLASSOID, INT2ARRAYOID, BOOLOID, BOOLOID};
-    Datum values[] = {ObjectIdGetDatum(table->base),
-                      PointerGetDatum(construct_array(columns, table->key.count, INT2OID,
-                                                      sizeof(int16), true, TYPALIGN_SHORT)),
-                      BoolGetDatum(table->predicate != nullptr),
-                      BoolGetDatum(table->options.is_deferred)};
-    if (SPI_connect() != SPI_OK_CONNECT)
-        elog(ERROR, "SPI_connect failed");
-    int result =
-        SPI_execute_with_args("SELECT concern, hint FROM index_table.key_concerns($1, $2, $3, $4)",
-                              lengthof(types), types, values, nullptr, false, 0);
-    if (result != SPI_OK_SELECT)
-        elog(ERROR, "SPI_execute_with_args failed: %s", SPI_result_code_string(result));
-    for (uint64 i = 0; i < SPI_processed; i++) {
-        HeapTuple row = SPI_tuptable->vals[i];
-        ereport(WARNING, (errmsg("%s", SPI_getvalue(row, SPI_tuptable->tupdesc, 1)),
-                          errhint("%s", SPI_getvalue(row, SPI_tuptable->tupdesc, 2))));
-    }
-    SPI_finish();
 }
 
 } // namespace

@@ -8,6 +8,7 @@
 #include "create/dependencies.h"
 #include "create/defer.h"
 #include "create/drop.h"
+#include "create/key_concerns.h"
 #include "create/new_column.h"
 #include "create/online.h"
 #include "create/online_rows.h"

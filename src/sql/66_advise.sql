@@ -572,7 +572,7 @@ COMMENT ON FUNCTION index_table.advise(regclass) IS
 
 -- What statistics say against a key. Of small tables, and without statistics, nothing.
 CREATE FUNCTION index_table.key_concerns(
-    base regclass, key_columns smallint[], has_predicate boolean, is_deferred boolean,
+    base regclass, key_columns smallint[], has_predicate boolean, is_deferred boolean, is_global boolean,
     OUT concern text, OUT hint text
 ) RETURNS SETOF record
     LANGUAGE sql STABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp
@@ -589,16 +589,16 @@ CREATE FUNCTION index_table.key_concerns(
       FROM whole_key w, size, leaves WHERE w.rows > 12 * leaves.count AND w.rows > size.total / 100
     UNION ALL
     SELECT format('"%s" is %L in %s %% of the rows', c.name, c.common[1], round(100 * c.frequencies[1]::numeric)),
-           format('Where nobody looks for that, leave these rows out: predicate => %L.', format('%I <> %L', c.name, c.common[1]))
+           format(CASE WHEN is_global THEN 'Where nobody looks for that, leave these rows out: WHERE (%s).' ELSE 'Where nobody looks for that, leave these rows out: predicate => %L.' END, format('%I <> %L', c.name, c.common[1]))
       FROM column_of_key c WHERE c.i = 1 AND NOT has_predicate AND c.frequencies[1] >= 0.1 AND c.frequencies[1] * c.distinct_values > 10
     UNION ALL
     SELECT format('"%s" is NULL in %s %% of the rows', c.name, round(100 * c.null_fraction::numeric)),
-           format('Where nobody looks for NULL, leave these rows out: predicate => %L.', format('%I IS NOT NULL', c.name))
+           format(CASE WHEN is_global THEN 'Where nobody looks for NULL, leave these rows out: WHERE (%s).' ELSE 'Where nobody looks for NULL, leave these rows out: predicate => %L.' END, format('%I IS NOT NULL', c.name))
       FROM column_of_key c WHERE c.i = 1 AND NOT has_predicate AND c.null_fraction >= 0.5
     UNION ALL
     SELECT format('rows have been updated %s times, and %s %% of that changed what indexes hold', leaves.updated, round(100 * (1 - leaves.hot / leaves.updated))),
            'Where the key is what changes, each of these writes to the index table: maintenance => ''deferred'' leaves that to workers.'
-      FROM leaves, size WHERE NOT is_deferred AND leaves.updated > size.total AND leaves.hot * 2 < leaves.updated AND EXISTS (SELECT FROM column_of_key)
+      FROM leaves, size WHERE NOT is_deferred AND NOT is_global AND leaves.updated > size.total AND leaves.hot * 2 < leaves.updated AND EXISTS (SELECT FROM column_of_key)
     $$;
-COMMENT ON FUNCTION index_table.key_concerns(regclass, smallint[], boolean, boolean) IS
-    'internal: what create() warns of: keys that find many rows, or have values that many rows share, and rows that are often updated';
+COMMENT ON FUNCTION index_table.key_concerns(regclass, smallint[], boolean, boolean, boolean) IS
+    'internal: what create() and CREATE INDEX ... USING global warn of: keys that find many rows, or have values that many rows share, and rows that are often updated';
