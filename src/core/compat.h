@@ -57,6 +57,24 @@ inline PlannedStmt *PlanWithoutHooks(Query *query, ParamListInfo parameters) {
 #endif
 }
 
+// Plans a query as the server does those of clients; parameters have no values.
+inline PlannedStmt *PlanQuery(Query *query, int options) {
+#if PG_VERSION_NUM >= 190000
+    return planner(query, "", options, nullptr, nullptr);
+#else
+    return planner(query, "", options, nullptr);
+#endif
+}
+
+// Raises 42501 where the user has not the privileges that a plan needs, as the executor does.
+inline void CheckPrivileges(PlannedStmt *plan) {
+#if PG_VERSION_NUM >= 160000
+    ExecCheckPermissions(plan->rtable, plan->permInfos, true);
+#else
+    ExecCheckRTPerms(plan->rtable, true);
+#endif
+}
+
 // Paths of the outer side of a semijoin that is planned as a join with distinct outer rows; NIL
 // where rows cannot be made distinct.
 inline List *DistinctPaths([[maybe_unused]] PlannerInfo *root, RelOptInfo *outer,

@@ -3,7 +3,9 @@
 #include "deferred/public.h"
 #include "exec/public.h"
 #include "maintenance/public.h"
+#include "plan/examination.h"
 #include "plan/index_info.h"
+#include "plan/planner.h"
 #include "plan/queue_cost.h"
 #include "plan/scan.h"
 #include "plan/statistics.h"
@@ -92,6 +94,16 @@ struct Offering {
     QueueCosts queue;
 };
 
+// Whether an index shows the query everything; notes that it is the one tried where it does not.
+bool IsReadyNow(const Offering &offering, Relation index, bool is_owner_index) {
+    if (IsReady(offering.entries, index, &offering.root->glob->transientPlan))
+        return true;
+    Trial *trial = GetTrial(offering.root->simple_rte_array[offering.rel->relid]);
+    if (trial && IsTried(*trial, offering.table->relid, RelationGetRelid(index), is_owner_index))
+        trial->is_young = true;
+    return false;
+}
+
 Candidate *AddCandidate(const Offering &offering, const OwnerIndex *owner_index) {
     Candidate *candidate = &offering.set->candidates[offering.set->count++];
     *candidate = {.table = offering.table,
@@ -132,7 +144,7 @@ void OfferOwnerIndex(const Offering &offering, const OwnerIndex &owner_index) {
     Relation index = try_relation_open(owner_index.relid, AccessShareLock);
     if (!index)
         return;
-    if (IsReady(offering.entries, index, &offering.root->glob->transientPlan)) {
+    if (IsReadyNow(offering, index, true)) {
         Candidate *candidate = AddCandidate(offering, &owner_index);
         candidate->takes_arrays = index->rd_indam->amsearcharray;
         DescribeOwnerIndex(candidate, offering.rel, offering.entries, index);
@@ -194,7 +206,7 @@ void OfferGlobalIndex(Offering *offering, const Bitmapset *columns) {
     if (!offering->entries)
         return;
     Relation tree = index_open(table->tree, AccessShareLock);
-    if (IsReady(offering->entries, tree, &offering->root->glob->transientPlan)) {
+    if (IsReadyNow(*offering, tree, false)) {
         offering->count = EstimateTree(table, offering->entries, tree);
         offering->rel->allvisfrac = Max(offering->rel->allvisfrac, SampleVisibility(table));
         Candidate *candidate = AddCandidate(*offering, nullptr);
@@ -228,13 +240,29 @@ Bitmapset *AllColumns(const RelOptInfo *rel) {
                          rel->max_attr - FirstLowInvalidHeapAttributeNumber);
 }
 
+const char *WhyUnserved(const IndexTable *table) {
+    const IndexOptions &options = table->options;
+    if (!options.is_visible && !UsesInvisible())
+        return "it is invisible";
+    if (table->is_global())
+        return nullptr;
+    if (OidIsValid(table->log))
+        return "it is not complete";
+    if (!IsTrusted(table))
+        return "it was restored, or has missed changes, and waits for index_table.repair()";
+    if (!IsIdentityUnique(table))
+        return "its identity is not unique: an entry may lead to several rows";
+    if (options.is_deferred && !OidIsValid(table->queue) && !ReadsEventually())
+        return "it is drained later, and index_table.read_consistency is not eventual";
+    if (IsAvoided(table))
+        return "it lags too far behind";
+    if (table->on_servers && IsolationUsesXactSnapshot())
+        return "its entries are on servers, and the transaction keeps its snapshot";
+    return nullptr;
+}
+
 bool ServesScans(const IndexTable *table) {
-    if (!table->options.is_visible && !UsesInvisible())
-        return false;
-    return table->is_global() ||
-           (!OidIsValid(table->log) && IsTrusted(table) && IsIdentityUnique(table) &&
-            (!table->options.is_deferred || OidIsValid(table->queue) || ReadsEventually()) &&
-            !IsAvoided(table) && !(table->on_servers && IsolationUsesXactSnapshot()));
+    return !WhyUnserved(table);
 }
 
 bool LagsBehind(const IndexTable *table) {
@@ -310,14 +338,20 @@ CandidateSet *OfferCandidates(PlannerInfo *root, RelOptInfo *rel, const Base *ba
         Offering offering = {.root = root, .rel = rel, .set = set, .table = table};
         OfferGlobalIndex(&offering, columns);
     }
+    const Trial *trial = GetTrial(root->simple_rte_array[rel->relid]);
     if (set->count == 0)
         return nullptr;
     rel->tuples = EstimateRows(set);
     rel->pages = static_cast<BlockNumber>(rel->tuples * (RowWidth(base) + 28) / BLCKSZ) + 1;
     for (const Candidate &candidate : std::span(set->candidates, set->count))
         set->has_servers = set->has_servers || candidate.table->on_servers;
-    for (const Candidate &candidate : std::span(set->candidates, set->count))
-        rel->indexlist = lappend(rel->indexlist, candidate.info);
+    for (Candidate &candidate : std::span(set->candidates, set->count)) {
+        const IndexOptInfo *info = candidate.info;
+        candidate.is_left_out = trial && !IsTried(*trial, candidate.table->relid, info->indexoid,
+                                                  candidate.owner_index != nullptr);
+        if (!candidate.is_left_out)
+            rel->indexlist = lappend(rel->indexlist, candidate.info);
+    }
     return set;
 }
 

@@ -28,6 +28,7 @@ struct Candidate {
     // Where the key begins with many values for a row, the planner must not match clauses with the
     // info: to it, its predicate is false. The true one:
     List *predicate;
+    bool is_left_out; // another one is tried, see examination.h: no path is made of it
 };
 
 // What the planner's RelOptInfo of a base table carries in fdw_private.
@@ -50,6 +51,8 @@ const Candidate *FindCandidate(const RelOptInfo *rel, const IndexOptInfo *info);
 // Whether plain SELECTs may use an index table at all: it is visible to this session, in step at
 // every commit, and an entry leads to one row.
 bool ServesScans(const IndexTable *table);
+// Why not, for people; null: they may.
+const char *WhyUnserved(const IndexTable *table);
 bool ServesScans(const Base *base);
 // Whether entries of an index table may be older than their rows, as far as scans make it out.
 bool LagsBehind(const IndexTable *table);

@@ -249,7 +249,7 @@ Decision Decide(PlannerInfo *root, RelOptInfo *rel, CandidateSet *set, const Cla
     Assert(set->count > 0);
     set->partitions = CountUnpruned(root, rel, set, clauses);
     // Nothing beats asking the one partition that can have the rows.
-    if (set->partitions <= 1 && GetScanPolicy() != ScanPolicy::Force)
+    if (set->partitions <= 1 && !ForcesIndexes(root->simple_rte_array[rel->relid]))
         return Decision::Natively;
     // Under row security the planner must not use an operator that leaks; what it may use it knows.
     bool is_secured = root->qual_security_level > 0;

@@ -9,6 +9,7 @@
 #include "plan/clauses.h"
 #include "plan/costs.h"
 #include "plan/estimate.h"
+#include "plan/examination.h"
 #include "plan/multi_valued.h"
 #include "plan/or_clause.h"
 #include "plan/planner.h"
@@ -178,7 +179,7 @@ void AddIndexPath(PlannerInfo *root, RelOptInfo *rel, IndexPath *path) {
 // Paths through keys of many values, which the planner cannot match.
 void AddElementPaths(PlannerInfo *root, RelOptInfo *rel, const CandidateSet *set) {
     for (Candidate &candidate : std::span(set->candidates, set->count)) {
-        if (candidate.table->key.multi_valued < 0)
+        if (candidate.table->key.multi_valued < 0 || candidate.is_left_out)
             continue;
         IndexOptInfo *info = makeNode(IndexOptInfo);
         *info = *candidate.info;
@@ -232,6 +233,17 @@ void AddOrPaths(PlannerInfo *root, RelOptInfo *rel) {
         custom->path.rows = rel->rows;
         add_path(rel, &custom->path);
     }
+}
+
+// What a trial learns. Where the index has no path, the scan of all partitions costs what it does:
+// another reference of the same name may have one.
+void ReportTrial(const RelOptInfo *rel, const CandidateSet *set, Trial *trial, Path *all) {
+    for (const Candidate &candidate : std::span(set->candidates, set->count))
+        trial->lacks_predicate = trial->lacks_predicate ||
+                                 (!candidate.is_left_out && candidate.table->key.multi_valued < 0 &&
+                                  candidate.info->indpred != NIL && !candidate.info->predOK);
+    if (list_length(rel->pathlist) == 1 && linitial(rel->pathlist) == all)
+        all->total_cost -= planner_units::kProhibitive;
 }
 
 // --- Plans -------------------------------------------------------------------
@@ -440,6 +452,9 @@ void AddPaths(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte) {
         return;
     CandidateSet *set = GetCandidates(rel);
     RestoreRelationKind(rte);
+    Trial *trial = GetTrial(rte);
+    if (trial)
+        trial->finds_nothing = trial->finds_nothing || IS_DUMMY_REL(rel);
     if (!set || IS_DUMMY_REL(rel))
         return;
     // Other paths, over what looks like one small table, may have put index paths out of the list.
@@ -466,7 +481,7 @@ void AddPaths(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte) {
         if (GetRowUse(root, rel->relid) == RowUse::Change)
             custom->path.total_cost += planner_units::kProhibitive;
     }
-    if (GetScanPolicy() == ScanPolicy::Force)
+    if (ForcesIndexes(rte))
         custom->path.total_cost += planner_units::kProhibitive;
     add_path(rel, &custom->path);
     foreach (cell, native)
@@ -475,6 +490,8 @@ void AddPaths(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte) {
     AddElementPaths(root, rel, set);
     if (!rel->lateral_relids)
         AddOrPaths(root, rel);
+    if (trial)
+        ReportTrial(rel, set, trial, &custom->path);
 }
 
 } // namespace index_table

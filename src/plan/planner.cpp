@@ -12,6 +12,8 @@
 #include "plan/clauses.h"
 #include "plan/costs.h"
 #include "plan/estimate.h"
+#include "plan/examination.h"
+#include "plan/plan_tree.h"
 #include "plan/row_identity.h"
 #include "plan/scan.h"
 
@@ -19,6 +21,42 @@ namespace index_table {
 namespace {
 
 constinit PlanningState planning = {};
+
+// --- Examining ---------------------------------------------------------------
+
+// What tells a reference to a base table from others of the query, in copies of it too: those that
+// have the same name are treated alike.
+Oid NameOf(const RangeTblEntry *rte) {
+    return hash_combine(murmurhash32(rte->relid), string_hash(rte->eref->aliasname, NAMEDATALEN));
+}
+
+void Note(const RangeTblEntry *rte, Obstacle obstacle) {
+    NoteReference(planning.examination, rte->relid, NameOf(rte), obstacle);
+}
+
+// A relation that a query names as it does not name a base table to be read, or is a partition.
+void NoteUnmarked(const Query *query, Index index, const RangeTblEntry *rte) {
+    if (!planning.examination || rte->rtekind != RTE_RELATION)
+        return;
+    Oid base = rte->relid;
+    Obstacle obstacle = Obstacle::Unread;
+    if (rte->tablesample)
+        obstacle = Obstacle::Sample;
+    else if (static_cast<int>(index) == query->resultRelation && query->commandType == CMD_INSERT)
+        obstacle = Obstacle::Inserted;
+    else if (static_cast<int>(index) == query->resultRelation)
+        obstacle = CanChangeRows() ? Obstacle::UnmatchedTargets : Obstacle::Server;
+    else if (!rte->inh)
+        obstacle = Obstacle::Only;
+    else if (rte->relkind != RELKIND_PARTITIONED_TABLE)
+        obstacle = Obstacle::Plain;
+    NoteReference(planning.examination, base, NameOf(rte), obstacle);
+    if (!get_rel_relispartition(base))
+        return;
+    ListCell *cell;
+    foreach (cell, get_partition_ancestors(base))
+        NoteReference(planning.examination, lfirst_oid(cell), NameOf(rte), Obstacle::Partition);
+}
 
 // --- Marking -----------------------------------------------------------------
 
@@ -87,8 +125,11 @@ bool MarkQuery(Query *query) {
         planning.may_mark_late = planning.may_mark_late || (IsInstalled() && MayBeInlined(rte));
         if (rte->rtekind != RTE_RELATION || !rte->inh || rte->tablesample ||
             rte->relkind != RELKIND_PARTITIONED_TABLE ||
-            (index == query->resultRelation && !marks_target))
+            (index == query->resultRelation && !marks_target)) {
+            NoteUnmarked(query, index, rte);
             continue;
+        }
+        Note(rte, Obstacle::Unread);
         const Base *base = FindIndexedBase(rte->relid);
         if (base && ServesScans(base))
             Mark(rte);
@@ -227,14 +268,10 @@ bool MayUseShards(PlannerInfo *root, const Base *base, RowUse use) {
                                  : list_length(root->rowMarks) == 1;
 }
 
-// What tells a reference to a base table from others of the query, in copies of it too: those that
-// have the same name are treated alike.
-Oid NameOf(const RangeTblEntry *rte) {
-    return hash_combine(murmurhash32(rte->relid), string_hash(rte->eref->aliasname, NAMEDATALEN));
-}
-
 // Whether the plan being made uses the table's indexes, which is compared with one that does not.
 bool MayTakePart(const CandidateSet *set, const RangeTblEntry *rte) {
+    if (GetTrial(rte))
+        return true;
     if (list_member_oid(planning.native, NameOf(rte))) {
         // A foreign partition is asked through a cursor: the planner counts one round trip of two.
         Cost opening = planner_units::kPagesPerPartition * seq_page_cost +
@@ -247,6 +284,11 @@ bool MayTakePart(const CandidateSet *set, const RangeTblEntry *rte) {
     return true;
 }
 
+CandidateSet *Refuse(const RangeTblEntry *rte, Obstacle obstacle) {
+    Note(rte, obstacle);
+    return nullptr;
+}
+
 CandidateSet *FindServing(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte) {
     const Base *base =
         MayServe(rel, rte) && !planning.is_replanning ? FindIndexedBase(rte->relid) : nullptr;
@@ -254,12 +296,12 @@ CandidateSet *FindServing(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte
         return nullptr;
     // PostgreSQL raises an error of them on a standby, unless the query leaves them out.
     if (RecoveryInProgress() && HasUnlogged(rte->relid))
-        return nullptr;
+        return Refuse(rte, Obstacle::Standby);
     bool has_foreign = HasForeignLeaves(base);
     if (has_foreign && !MayUseShards(root, base, GetRowUse(root, rel->relid)))
-        return nullptr;
+        return Refuse(rte, Obstacle::ForeignRows);
     if (NeedsSystemColumns(root, rte, rel->relid, has_foreign))
-        return nullptr;
+        return Refuse(rte, Obstacle::SystemColumn);
     if (IsAnsweredByMinMax(root, rel->relid))
         return OfferCandidates(root, rel, base, AllColumns(rel));
     for (const IndexTable *table : std::span(base->tables, base->table_count))
@@ -268,7 +310,8 @@ CandidateSet *FindServing(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte
     CandidateSet *set = OfferCandidates(root, rel, base, clauses.columns);
     Decision decision = set ? Decide(root, rel, set, &clauses) : Decision::Natively;
     if (decision == Decision::Natively)
-        return nullptr;
+        return Refuse(rte, set ? Obstacle::PartitionKey : Obstacle::None);
+    Note(rte, Obstacle::None);
     if (decision == Decision::Compare && !MayTakePart(set, rte))
         return nullptr;
     ApplyMergedClauses(&clauses);
@@ -319,21 +362,9 @@ bool MarkLate(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte) {
 
 // --- After planning ----------------------------------------------------------
 
-// Whether a node of a plan, or one below it, scans a table as what it is not while it is marked.
-// PostgreSQL scans no partitioned table itself.
-bool ScansAsPlain(const Plan *plan, List *rtable);
-
-bool ScanAsPlain(const List *plans, List *rtable) {
-    ListCell *cell;
-    foreach (cell, plans)
-        if (ScansAsPlain(static_cast<Plan *>(lfirst(cell)), rtable))
-            return true;
-    return false;
-}
-
+// Whether a node of a plan scans a table as what it is not while it is marked. PostgreSQL scans no
+// partitioned table itself.
 bool ScansAsPlain(const Plan *plan, List *rtable) {
-    if (!plan)
-        return false;
     switch (nodeTag(plan)) {
     case T_SeqScan:
     case T_SampleScan:
@@ -346,20 +377,9 @@ bool ScansAsPlain(const Plan *plan, List *rtable) {
         const RangeTblEntry *rte = rt_fetch(scan->scanrelid, rtable);
         return rte->relkind == RELKIND_PARTITIONED_TABLE || IsMarked(rte);
     }
-    case T_Append:
-        return ScanAsPlain(reinterpret_cast<const Append *>(plan)->appendplans, rtable);
-    case T_MergeAppend:
-        return ScanAsPlain(reinterpret_cast<const MergeAppend *>(plan)->mergeplans, rtable);
-    case T_SubqueryScan:
-        return ScansAsPlain(reinterpret_cast<const SubqueryScan *>(plan)->subplan, rtable);
-    case T_CustomScan:
-        if (ScanAsPlain(reinterpret_cast<const CustomScan *>(plan)->custom_plans, rtable))
-            return true;
-        break;
     default:
-        break;
+        return false;
     }
-    return ScansAsPlain(plan->lefttree, rtable) || ScansAsPlain(plan->righttree, rtable);
 }
 
 // The index tables and storages that a plan reads become entries of its range table: a cached plan
@@ -421,6 +441,24 @@ bool MayBeOfCurrentRow(const Query *query) {
 // Cursors that cannot lock rows, by how they are declared, are not meant for WHERE CURRENT OF.
 constexpr int kReadOnly = CURSOR_OPT_SCROLL | CURSOR_OPT_INSENSITIVE | CURSOR_OPT_HOLD;
 
+// A trial is planned as if the setting were on.
+bool IsEnabled() {
+    const Examination *examination = planning.examination;
+    return GetScanPolicy() != ScanPolicy::Off ||
+           (examination && (examination->is_survey || OidIsValid(examination->trial.name)));
+}
+
+// For who asks what was decided.
+void Report(const PlannedStmt *plan) {
+    Examination *examination = planning.examination;
+    if (!examination)
+        return;
+    MemoryContext caller = MemoryContextSwitchTo(examination->context);
+    examination->cost = CostOf(plan, planning);
+    examination->native = list_copy(planning.native);
+    MemoryContextSwitchTo(caller);
+}
+
 bool IsPlannedNatively(const Query *query, int options) {
     if (options & kPlanNatively)
         return true;
@@ -435,8 +473,10 @@ PlanningState CurrentPlanning() {
 }
 
 void BeginPlanning(Query *query, int options) {
-    planning = {};
-    planning.is_active = GetScanPolicy() != ScanPolicy::Off && !IsPlannedNatively(query, options);
+    planning = {.examination = TakeExamination()};
+    planning.is_active = IsEnabled() && !IsPlannedNatively(query, options);
+    if (planning.examination)
+        planning.native = list_copy(planning.examination->trial.native);
     if (planning.is_active)
         MarkQuery(query);
 }
@@ -448,12 +488,15 @@ Query *CopyForAlternatives(const Query *query, bool may_lose_paths) {
 }
 
 bool HasLostPaths(const PlannedStmt *plan) {
-    return planning.has_marks && (ScansAsPlain(plan->planTree, plan->rtable) ||
-                                  ScanAsPlain(plan->subplans, plan->rtable));
+    return planning.has_marks &&
+           AnyNode(plan, [=](const Plan *node) { return ScansAsPlain(node, plan->rtable); });
 }
 
 void BeginReplanning() {
-    planning = {.is_active = true, .has_marks = true, .is_replanning = true};
+    planning = {.is_active = true,
+                .has_marks = true,
+                .is_replanning = true,
+                .examination = planning.examination};
 }
 
 Cost CostOf(const PlannedStmt *plan, const PlanningState &state) {
@@ -466,6 +509,8 @@ Cost CostOf(const PlannedStmt *plan, const PlanningState &state) {
 }
 
 List *ListAlternatives(const PlannedStmt *plan) {
+    if (planning.examination && OidIsValid(planning.examination->trial.name))
+        return NIL;
     bool forces = GetScanPolicy() == ScanPolicy::Force;
     if (planning.doubted == NIL ||
         (forces ? planning.scanned == NIL : CostOf(plan, planning) <= planning.native_start))
@@ -479,10 +524,14 @@ List *ListAlternatives(const PlannedStmt *plan) {
 }
 
 void BeginAlternative(const List *native) {
-    planning = {.is_active = true, .has_marks = true, .native = list_copy(native)};
+    planning = {.is_active = true,
+                .has_marks = true,
+                .native = list_copy(native),
+                .examination = planning.examination};
 }
 
 void FinishPlan(PlannedStmt *plan) {
+    Report(plan);
     if (!planning.has_marks)
         return;
     UnmarkRest(plan);
@@ -492,6 +541,18 @@ void FinishPlan(PlannedStmt *plan) {
 
 void EndPlanning(const PlanningState &outer) {
     planning = outer;
+}
+
+Trial *GetTrial(const RangeTblEntry *rte) {
+    Examination *examination = planning.examination;
+    return examination && OidIsValid(examination->trial.name) &&
+                   examination->trial.name == NameOf(rte)
+               ? &examination->trial
+               : nullptr;
+}
+
+bool ForcesIndexes(const RangeTblEntry *rte) {
+    return GetScanPolicy() == ScanPolicy::Force || GetTrial(rte);
 }
 
 void OfferIndexTables(PlannerInfo *root, bool inhparent, RelOptInfo *rel) {

@@ -4,6 +4,9 @@
 
 namespace index_table {
 
+struct Examination;
+struct Trial;
+
 // Whether a query is being planned in which base tables are, or were, marked.
 bool IsPlanningScans();
 
@@ -27,14 +30,15 @@ struct PlanningState {
     bool is_asking_natively; // the planner is being asked about a partitioned table as such
     bool is_replanning;      // after HasLostPaths(): no reference is served
     // References to base tables, by what tells them apart, in lists of OIDs.
-    List *native;      // that are left to PostgreSQL
-    List *doubted;     // whose indexes are offered, though another plan may cost less
-    List *scanned;     // of which the plan scans all partitions by a node of the extension
-    Cost native_start; // of the doubted ones, before the first row natively
-    Cost opening;      // of the native ones' partitions, which the planner does not count
-    List *used;        // index tables and storages that the plan being made reads
-    List *bases;       // of which they are
-    List *considered;  // those that would be looked at if it were made again
+    List *native;             // that are left to PostgreSQL
+    List *doubted;            // whose indexes are offered, though another plan may cost less
+    List *scanned;            // of which the plan scans all partitions by a node of the extension
+    Cost native_start;        // of the doubted ones, before the first row natively
+    Cost opening;             // of the native ones' partitions, which the planner does not count
+    List *used;               // index tables and storages that the plan being made reads
+    List *bases;              // of which they are
+    List *considered;         // those that would be looked at if it were made again
+    Examination *examination; // null: nobody asks why
 };
 // What EndPlanning() is to be given, also after an error.
 PlanningState CurrentPlanning();
@@ -62,6 +66,11 @@ void EndPlanning(const PlanningState &outer);
 
 // The plan being made scans all partitions of a base table by a node of the extension.
 void RememberScanOfAll(const RangeTblEntry *rte);
+
+// Whether a reference is to be read by an index wherever it can be.
+bool ForcesIndexes(const RangeTblEntry *rte);
+// The index that is tried for a reference; null: none is, all are offered.
+Trial *GetTrial(const RangeTblEntry *rte);
 
 // After the planner has learnt of a relation: offers it the indexes of index tables.
 void OfferIndexTables(PlannerInfo *root, bool inhparent, RelOptInfo *rel);

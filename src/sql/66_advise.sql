@@ -602,3 +602,12 @@ CREATE FUNCTION index_table.key_concerns(
     $$;
 COMMENT ON FUNCTION index_table.key_concerns(regclass, smallint[], boolean, boolean, boolean) IS
     'internal: what create() and CREATE INDEX ... USING global warn of: keys that find many rows, or have values that many rows share, and rows that are often updated';
+
+CREATE FUNCTION index_table.explain(
+    query text,
+    OUT base_table regclass, OUT index regclass, OUT used boolean, OUT cost_taken float8, OUT cost_with_index float8, OUT reason text
+) RETURNS SETOF record
+    AS 'MODULE_PATHNAME', 'index_table_explain'
+    LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+COMMENT ON FUNCTION index_table.explain(text) IS
+    'which indexes over all partitions a query uses, and why not the others: a row for each index table, owner''s index on one and global index of each base table that the query names. The costs are those of the plan taken and of the best plan with the index, NULL where the index does not match. Plans one SELECT, INSERT, UPDATE, DELETE or MERGE and does not execute it; parameters ($1) have no values, as in a generic plan. Raises 42601 for none or several statements, 0A000 for others. Locks what EXPLAIN of the query locks. Needs the privileges that EXPLAIN of the query needs';
