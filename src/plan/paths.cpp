@@ -448,13 +448,13 @@ IndexPath *GetIndexPath(const Path *path) {
 }
 
 void AddPaths(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte) {
+    Trial *trial = GetTrial(rte);
+    if (trial)
+        trial->finds_nothing = trial->finds_nothing || IS_DUMMY_REL(rel);
     if (!IsMarked(rte))
         return;
     CandidateSet *set = GetCandidates(rel);
     RestoreRelationKind(rte);
-    Trial *trial = GetTrial(rte);
-    if (trial)
-        trial->finds_nothing = trial->finds_nothing || IS_DUMMY_REL(rel);
     if (!set || IS_DUMMY_REL(rel))
         return;
     // Other paths, over what looks like one small table, may have put index paths out of the list.
