@@ -45,6 +45,9 @@ SELECT * FROM explained('SELECT * FROM jobs WHERE id = 1 AND false');
 SELECT * FROM explained('SELECT 1');
 SELECT * FROM explained('SELECT * FROM others');
 
+SELECT * FROM explained('SELECT * FROM jobs WHERE id = 7 OR customer = 8') WHERE costs <> 'no plan';
+SELECT * FROM explained('SELECT * FROM jobs WHERE status = ''done'' OR customer = 8') WHERE costs <> 'no plan';
+
 -- Two references to the table; a view; a function that the planner replaces by its query; a subquery and a CTE.
 SELECT * FROM explained('SELECT a.note, b.note FROM jobs a JOIN jobs b ON b.customer = a.customer WHERE a.id = 9');
 CREATE VIEW pending AS SELECT id, customer FROM jobs WHERE status = 'pending';

@@ -206,11 +206,22 @@ void AddElementPaths(PlannerInfo *root, RelOptInfo *rel, const CandidateSet *set
 }
 
 // Paths for conditions on different keys joined by OR: one after the other, each row once.
-void AddOrPaths(PlannerInfo *root, RelOptInfo *rel) {
+void AddOrPaths(PlannerInfo *root, RelOptInfo *rel, const Trial *trial) {
+    auto is_left_out = [=](const ListCell &path) {
+        return FindCandidate(rel, lfirst_node(IndexPath, &path)->indexinfo)->is_left_out;
+    };
+    // Beside the index that is tried one of these paths may read others.
+    List *indexes = rel->indexlist;
+    const CandidateSet *set = GetCandidates(rel);
+    if (trial)
+        rel->indexlist = NIL;
+    for (const Candidate &candidate : std::span(set->candidates, trial ? set->count : 0))
+        rel->indexlist = lappend(rel->indexlist, candidate.info);
     ListCell *cell, *arm;
     foreach (cell, rel->baserestrictinfo) {
         List *arms = MatchOr(root, rel, lfirst_node(RestrictInfo, cell));
-        if (arms == NIL)
+        if (arms == NIL ||
+            (trial && std::all_of(arms->elements, arms->elements + arms->length, is_left_out)))
             continue;
         CustomPath *custom = nullptr;
         bool can_ask = true;
@@ -233,6 +244,7 @@ void AddOrPaths(PlannerInfo *root, RelOptInfo *rel) {
         custom->path.rows = rel->rows;
         add_path(rel, &custom->path);
     }
+    rel->indexlist = indexes;
 }
 
 // What a trial learns. Where the index has no path, the scan of all partitions costs what it does:
@@ -489,7 +501,7 @@ void AddPaths(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte) {
             AddIndexPath(root, rel, lfirst_node(IndexPath, cell));
     AddElementPaths(root, rel, set);
     if (!rel->lateral_relids)
-        AddOrPaths(root, rel);
+        AddOrPaths(root, rel, trial);
     if (trial)
         ReportTrial(rel, set, trial, &custom->path);
 }
