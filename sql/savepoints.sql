@@ -141,5 +141,4 @@ SELECT * FROM differences();
 
 DROP SCHEMA savepoints CASCADE;
 DROP SERVER regress_shard CASCADE;
-DROP EXTENSION postgres_fdw;
-DROP SCHEMA extensions;
+DROP SCHEMA extensions CASCADE;
