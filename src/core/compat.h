@@ -114,6 +114,14 @@ inline AclResult CheckSchemaPrivilege(Oid schema, Oid role, AclMode mode) {
 #endif
 }
 
+inline AclResult CheckFunctionPrivilege(Oid function, Oid role, AclMode mode) {
+#if PG_VERSION_NUM >= 160000
+    return object_aclcheck(ProcedureRelationId, function, role, mode);
+#else
+    return pg_proc_aclcheck(function, role, mode);
+#endif
+}
+
 inline AclResult CheckServerPrivilege(Oid server, Oid role, AclMode mode) {
 #if PG_VERSION_NUM >= 160000
     return object_aclcheck(ForeignServerRelationId, server, role, mode);

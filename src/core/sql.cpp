@@ -58,4 +58,13 @@ void CheckMayCommit(FunctionCallInfo fcinfo, const char *procedure) {
                         errhint("It commits several times: CALL it by itself.")));
 }
 
+void PointIntoText(void *text) {
+    int position = geterrposition();
+    if (position <= 0)
+        return;
+    errposition(0);
+    internalerrposition(position);
+    internalerrquery(static_cast<const char *>(text));
+}
+
 } // namespace index_table

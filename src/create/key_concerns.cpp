@@ -9,11 +9,27 @@ namespace {
 
 constexpr Oid kTypes[] = {REGCLASSOID, INT2ARRAYOID, BOOLOID, BOOLOID, BOOLOID};
 
-// An extension whose scripts have not been updated yet lacks the function.
+// An extension whose scripts have not been updated yet lacks the function, and the user may lack
+// the privileges to call it: CREATE INDEX does not fail for want of a warning.
 bool CanTell() {
+    Oid schema = get_namespace_oid("index_table", true);
+    if (!OidIsValid(schema) ||
+        compat::CheckSchemaPrivilege(schema, GetUserId(), ACL_USAGE) != ACLCHECK_OK)
+        return false;
     List *name =
         list_make2(makeString(pstrdup("index_table")), makeString(pstrdup("key_concerns")));
-    return OidIsValid(LookupFuncName(name, lengthof(kTypes), kTypes, true));
+    Oid function = LookupFuncName(name, lengthof(kTypes), kTypes, true);
+    return OidIsValid(function) &&
+           compat::CheckFunctionPrivilege(function, GetUserId(), ACL_EXECUTE) == ACLCHECK_OK;
+}
+
+// The root that was made last. Others of the same transaction have been told of.
+Oid FindNewest(List *roots) {
+    Oid newest = InvalidOid;
+    ListCell *cell;
+    foreach (cell, roots)
+        newest = Max(newest, lfirst_oid(cell));
+    return newest;
 }
 
 struct ConcernedKey {
@@ -63,25 +79,25 @@ void WarnOfKey(Oid relid) {
     Warn(&key);
 }
 
-void WarnOfNewGlobalIndexes(Oid base) {
-    if (!check_function_bodies || !CanTell()) // the first, as dumps set it
+void WarnOfNewGlobalIndex(Oid base) {
+    if (!check_function_bodies) // as dumps set it
         return;
-    ListCell *cell;
-    foreach (cell, ListGlobalRoots(base)) {
-        Relation root = index_open(lfirst_oid(cell), AccessShareLock);
-        GlobalOptions options = GetGlobalOptions(root);
-        ConcernedKey key = {.base = base,
-                            .count = root->rd_index->indnkeyatts,
-                            .has_predicate = RelationGetIndexPredicate(root) != NIL,
-                            .is_global = true};
-        for (int i = 0; i < key.count; i++)
-            key.columns[i] = Int16GetDatum(root->rd_index->indkey.values[i]);
-        bool warns = root->rd_createSubid != InvalidSubTransactionId && !options.unique &&
-                     options.method == BTREE_AM_OID;
-        index_close(root, NoLock);
-        if (warns)
-            Warn(&key);
-    }
+    Oid newest = FindNewest(ListGlobalRoots(base));
+    if (!OidIsValid(newest) || !CanTell())
+        return;
+    Relation root = index_open(newest, AccessShareLock);
+    GlobalOptions options = GetGlobalOptions(root);
+    ConcernedKey key = {.base = base,
+                        .count = root->rd_index->indnkeyatts,
+                        .has_predicate = RelationGetIndexPredicate(root) != NIL,
+                        .is_global = true};
+    for (int i = 0; i < key.count; i++)
+        key.columns[i] = Int16GetDatum(root->rd_index->indkey.values[i]);
+    bool warns = root->rd_createSubid != InvalidSubTransactionId && !options.unique &&
+                 options.method == BTREE_AM_OID;
+    index_close(root, NoLock);
+    if (warns)
+        Warn(&key);
 }
 
 } // namespace index_table

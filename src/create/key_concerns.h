@@ -9,8 +9,9 @@ namespace index_table {
 // user. Of unique ones nothing is said.
 void WarnOfKey(Oid index_table);
 
-// The same of the global indexes of a table that this transaction has made by the method of
-// B-trees. Says nothing while a dump is loaded, whose owner has decided before.
-void WarnOfNewGlobalIndexes(Oid base);
+// After CREATE INDEX: the same of the global index that was made last, if this transaction has made
+// it by the method of B-trees. Says nothing while a dump is loaded, whose owner has decided before,
+// nor to a user who may not call the function.
+void WarnOfNewGlobalIndex(Oid base);
 
 } // namespace index_table

@@ -230,7 +230,7 @@ void FollowNewIndex(const IndexStmt *statement) {
         CompleteGlobalIndexes(relid, InvalidOid);
         // ON ONLY: as CONCURRENTLY begins.
         TryNewGlobalIndexes(relid, !statement->relation->inh);
-        WarnOfNewGlobalIndexes(relid);
+        WarnOfNewGlobalIndex(relid);
     }
 }
 

@@ -371,16 +371,6 @@ void CreateInSpi(const IndexStmt *statement, const char *text) {
     SPI_finish();
 }
 
-// Errors of the parser point at the text that was given to it.
-void PointIntoText(void *text) {
-    int position = geterrposition();
-    if (position <= 0)
-        return;
-    errposition(0);
-    internalerrposition(position);
-    internalerrquery(static_cast<const char *>(text));
-}
-
 IndexStmt *Parse(char *text) {
     ErrorContextCallback callback = {
         .previous = error_context_stack, .callback = PointIntoText, .arg = text};

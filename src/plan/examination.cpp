@@ -36,8 +36,6 @@ Examination *TakeExamination() {
 }
 
 void NoteReference(Examination *examination, Oid base, Oid name, Obstacle obstacle) {
-    if (!examination)
-        return;
     ListCell *cell;
     foreach (cell, examination->references) {
         ExaminedReference *known = static_cast<ExaminedReference *>(lfirst(cell));

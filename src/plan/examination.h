@@ -60,7 +60,6 @@ PlannedStmt *PlanExamined(Query *query, Examination *examination);
 // Of the planning that begins; null: it is not examined.
 Examination *TakeExamination();
 
-// Of these examinations may be null.
 void NoteReference(Examination *examination, Oid base, Oid name, Obstacle obstacle);
 bool IsTried(const Trial &trial, Oid table, Oid index, bool is_owner_index);
 

@@ -9,16 +9,6 @@ namespace {
 
 // --- The query ---------------------------------------------------------------
 
-// Places of errors are places in the query, which is not what the client has sent.
-void PointIntoQuery(void *text) {
-    int position = geterrposition();
-    if (position <= 0)
-        return;
-    errposition(0);
-    internalerrposition(position);
-    internalerrquery(static_cast<const char *>(text));
-}
-
 bool IsQuery(const Node *statement) {
     switch (nodeTag(statement)) {
     case T_SelectStmt:
@@ -36,7 +26,7 @@ bool IsQuery(const Node *statement) {
 // What rules make of the text.
 List *ReadQuery(const char *text) {
     ErrorContextCallback callback = {.previous = error_context_stack,
-                                     .callback = PointIntoQuery,
+                                     .callback = PointIntoText,
                                      .arg = const_cast<char *>(text)};
     error_context_stack = &callback;
     List *statements = raw_parser(text, RAW_PARSE_DEFAULT);

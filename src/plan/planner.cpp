@@ -31,7 +31,8 @@ Oid NameOf(const RangeTblEntry *rte) {
 }
 
 void Note(const RangeTblEntry *rte, Obstacle obstacle) {
-    NoteReference(planning.examination, rte->relid, NameOf(rte), obstacle);
+    if (planning.examination)
+        NoteReference(planning.examination, rte->relid, NameOf(rte), obstacle);
 }
 
 // A relation that a query names as it does not name a base table to be read, or is a partition.

@@ -38,7 +38,7 @@ struct PlanningState {
     List *used;               // index tables and storages that the plan being made reads
     List *bases;              // of which they are
     List *considered;         // those that would be looked at if it were made again
-    Examination *examination; // null: nobody asks why
+    Examination *examination; // null: explain() does not ask why
 };
 // What EndPlanning() is to be given, also after an error.
 PlanningState CurrentPlanning();
