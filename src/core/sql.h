@@ -30,8 +30,8 @@ void SetForQuery(const char *name, const char *value);
 // wanted, is that of its rows.
 void RunStatement(const char *sql, uint64 *count = nullptr);
 
-// An error context callback: errors of the parser point at `text`, a string that it was given, which
-// is not what the client has sent.
+// An error context callback: errors of the parser point at `text`, a string that it was given,
+// which is not what the client has sent.
 void PointIntoText(void *text);
 
 // Raises 25001 where a procedure cannot commit: called in a transaction block or a function.
